@@ -93,7 +93,7 @@ def test_with_a_named_model_a_split_meets_the_rule_first_and_is_for_the_model_to
         f"designed for the tables of the rules (region x sex and region x age and sex x work), {asked}, which " in told
     )
     assert "(sex x age x nation), which counts half as much as one of these, and for each other variable by" in told
-    fitted = r"Asked: model nation ~ sex \+ age: met \(fitted in 10 of 10 simulated releases, with standard errors"
+    fitted = r"Asked: model nation ~ sex \+ age: met \(fitted as a \w+ regression in 10 of 10 simulated releases, with"
     assert re.search(fitted, told.partition("Plan 2: ")[0])
     short, asked = told.partition("Plan 2 (")[0], told.partition("\nPlan 1: ")[2].partition("\nPlan 2: ")[0]
     few = re.search(r"; (\d of 10) tables of two variables have no estimate", short, re.MULTILINE)

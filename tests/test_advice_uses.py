@@ -289,7 +289,7 @@ def test_a_split_is_designed_for_the_regression_that_is_named(tmp_path: Path) ->
     assert all(len(one.variables) < 4 for one in split.subsets)
     assert "; with four, by none (" in few.text()
     assert four > 100
-    said = "  Asked: model d ~ b + a + c: met (fitted in 10 of 10 simulated releases, with standard errors "
+    said = "  Asked: model d ~ b + a + c: met (fitted as a linear regression in 10 of 10 simulated releases, with "
     others = "  Not asked: other models: possible on the records that show all variables of the model ("
     assert re.search(rf"{re.escape(said)}[^\n]*\n{re.escape(others)}", found["model d ~ C(b) + a*c"].text())
     assert "use       model d ~ b + a + c" in found["model d ~ C(b) + a*c"].text()

@@ -283,7 +283,7 @@ def test_a_table_whose_worth_is_not_known_is_not_called_below(figures):
 
 def test_a_table_that_no_record_shows_fails_with_what_to_do(figures):
     unknown = dataclasses.replace(
-        figures.one_way[1], effective_records=None, why="a, b: no record shows all variables of the table"
+        figures.one_way[1], effective_records=None, why="a, b: no record shows all these variables"
     )
     some = dataclasses.replace(figures, one_way=(figures.one_way[0], unknown))
     found = verdict(some, measure="effective_records", at_least=1, tables="one-way")
@@ -292,13 +292,13 @@ def test_a_table_that_no_record_shows_fails_with_what_to_do(figures):
 
 
 def test_tables_without_an_estimate_are_counted_and_are_no_part_of_the_mean():
-    cause = "a, b: no record shows all variables of the table. Next: ask for what records show together."
+    cause = "a, b: no record shows all these variables. Next: ask for what records show together."
     none = [TableWorth((name, "b"), None, 300, cause) for name in "acd"]
     known = [TableWorth(("a", "e"), 150.0, 300), TableWorth(("b", "e"), 300.0, 300)]
     first, listed, *others = two_way_lines([*none, *known])
     assert "tables of two perturbed variables: 3 of 5 have no estimate; the others are worth 200 unp" in first
     assert "of little use" not in first
-    assert listed == "  no estimate (no record shows all variables of the table): a × b, c × b, d × b"
+    assert listed == "  no estimate (no record shows all these variables): a × b, c × b, d × b"
     assert others == ["  a × e: 150", "  b × e: 300"]
     assert [mean_cell([*none, *known], which) for which in (0, 1)] == [
         "150 (3 of 5 have no estimate)",
@@ -307,7 +307,7 @@ def test_tables_without_an_estimate_are_counted_and_are_no_part_of_the_mean():
     assert [mean_cell(none), mean_cell([])] == ["3 of 3 have no estimate", None]
     assert (
         worth_rows(none[:1], none[:1])[0]["Unperturbed records it is worth, if every combination were equally frequent"]
-        == "no estimate: no record shows all variables of the table"
+        == "no estimate: no record shows all these variables"
     )
     assert [worth_cell(one) for one in (none[0], known[0])] == ["no estimate", "150"]
 
@@ -699,8 +699,8 @@ def test_a_rule_that_is_missed_by_less_than_one_record_says_so_and_is_not_met(fi
     page = checked(0.0004)
     (found,) = page.verdicts
     assert found.why == (
-        "missed by less than one record, on average over the simulated releases: a release has none or some of them, "
-        "by chance"
+        "above the limit by less than one record, on average over the simulated releases: a release has none or some "
+        "of them, by chance"
     )
     assert found.step == (
         "a slightly larger share_above, which allows it; a smaller epsilon, coarser keys, or fewer keys released"
@@ -715,7 +715,7 @@ def test_a_rule_that_is_missed_by_less_than_one_record_says_so_and_is_not_met(fi
     (message,) = page.problems()
     assert "record" not in message
     assert [one.why for one in checked(0.003).verdicts] == [""]
-    assert checked(0.0104, 0.01).verdicts[0].why.startswith("missed by less than one record, ")
+    assert checked(0.0104, 0.01).verdicts[0].why.startswith("above the limit by less than one record, ")
     assert [one.why for one in checked(0.0114, 0.01).verdicts] == [""]
     assert [one.why for one in checked(0.002, 0.0015).verdicts] == [""]  # two persons in each release
 
@@ -732,7 +732,10 @@ def test_a_household_rule_that_is_nearly_met_speaks_of_households(figures):
     risk = dataclasses.replace(figures.risk("household_risk"), shares=((0.2, 0.5, 0.0008),), households=500)
     plan = dataclasses.replace(figures, risks=(risk,))
     found = verdict(plan, measure="household_risk", at_most=0.2)
-    assert (found.is_met, found.why.startswith("missed by less than one household, on average")) == (False, True)
+    assert (found.is_met, found.why.startswith("above the limit by less than one household, on average")) == (
+        False,
+        True,
+    )
 
 
 def test_a_mean_that_misses_its_limit_by_the_error_of_the_simulation_says_so(figures):
@@ -740,11 +743,11 @@ def test_a_mean_that_misses_its_limit_by_the_error_of_the_simulation_says_so(fig
     risk = dataclasses.replace(figures.risk("correct_matches"), after=20.0, error=2.0)
     plan = dataclasses.replace(figures, records=100, risks=(risk,))
     near = verdict(plan, measure="correct_matches", at_most=17)
-    assert (near.is_met, near.why.startswith("missed by less than the error of the simulated releases")) == (
+    assert (near.is_met, near.why.startswith("above the limit by less than simulated releases can tell")) == (
         False,
         True,
     )
-    assert near.step.startswith("a slightly larger limit; a smaller epsilon")
+    assert near.step.startswith("a slightly larger limit, if the office agrees; a smaller epsilon")
     assert verdict(plan, measure="correct_matches", at_most=15).why == ""
     assert near.why.endswith("twice the standard error of their mean: 4")
     assert verdict(plan, measure="correct_matches_share", at_most=0.17).why == near.why.replace(": 4", ": 0.04")

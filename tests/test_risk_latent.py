@@ -371,7 +371,8 @@ def test_a_fact_is_guessed_by_all_that_the_record_shows(kind, s):
     np.testing.assert_allclose(posterior, fact_by_hand(mechanism, hidden.truth, released, beliefs, s), rtol=1e-9)
     (told,) = facts_told.told_facts(hidden, [hidden.names[s]])
     assert told.name == hidden.names[s]
-    assert told.without == pytest.approx((beliefs[s].argmax(axis=1) == values[told.name]).mean())
+    most = np.bincount(values[told.name]).max() / 80
+    assert told.without == pytest.approx(max((beliefs[s].argmax(axis=1) == values[told.name]).mean(), most))
     assert told.without <= told.right <= 1
 
 

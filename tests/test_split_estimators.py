@@ -526,7 +526,7 @@ def test_a_regression_needs_a_subset_with_all_of_its_variables() -> None:
         lambda: estimate.independence_test(frame, "ill", "job", law_of()),
         lambda: estimate.expected_precision(law_of(), ["ill", "job"], 100),
     ):
-        with pytest.raises(EstimationError, match="no record shows all variables of the table"):
+        with pytest.raises(EstimationError, match="no record shows all these variables"):
             ask()
 
 

@@ -508,7 +508,7 @@ def test_a_release_that_is_kept_is_verified_drawn_again_and_estimated_from_for_e
     table = estimate.table(kept.frame(), ["age", "job"], kept.mechanism)
     assert table.value.sum() == pytest.approx(1.0)
     assert abs(table.value[0, 1:]).max() < 1e-9  # children have no job
-    with pytest.raises(EstimationError, match="no record shows all variables of the table"):
+    with pytest.raises(EstimationError, match="no record shows all these variables"):
         estimate.table(kept.frame(), ["region", "job"], kept.mechanism)
 
 

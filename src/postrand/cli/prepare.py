@@ -79,7 +79,8 @@ def _population_options(function: Callable[..., Any]) -> Callable[..., Any]:
     "--recode",
     multiple=True,
     metavar="RECODE",
-    help='Recode a column, for example "age=bands:0,15,30,45", "nation=groups:EU=France,Italy;others=other", '
+    help='Recode a column, for example "age=bands:0,15,30,45", "pay=bands:0,1000;labels=500,2000" (labels that are '
+    'numbers keep means), "nation=groups:EU=France,Italy;others=other", '
     '"area=hierarchy:areas.csv@2" or '
     '"age=top:85 then bands:0,18"; can be repeated.',
 )

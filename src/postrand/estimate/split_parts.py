@@ -262,5 +262,5 @@ def _not_covered(split: Split, variables: Sequence[str], shared: Sequence[str]) 
         else "or use the joint model: complete the release (pr.complete, 'postrand complete'); every estimator takes "
         "model=..., or --method model"
     )
-    what = "no record shows all variables of the table"
+    what = "no record shows all these variables"
     return EstimationError(sentence(what, where=", ".join(variables), fix=fix))

@@ -78,7 +78,7 @@ class Cells:
         records, shown = np.bincount(at), np.bincount(at, weights=self.weight)
         if not (shown > 0).all():
             where = "" if group is None else " of a stratum"
-            what, fix = f"no record{where} shows all variables of the table", "use fewer variables"
+            what, fix = f"no record{where} shows all these variables", "use fewer variables"
             raise EstimationError(sentence(what, fix=fix if group is None else f"merge strata, or {fix}"))
         return np.asarray(self.weight[kept] * (records / shown)[at[kept]])
 

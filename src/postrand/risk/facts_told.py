@@ -33,7 +33,7 @@ def told_facts(latent: Latent, names: Collection[str], seed: int = 0) -> tuple[T
 
     The guess is the y with the largest ``P(y | x) Σ_v P(v | x) M[(x, y, v), z]``, with v what may be true of the other
     columns, which are taken as independent given the keys, and the shares P of this file; without the release that with
-    the largest ``P(y | x)``. Right guesses are counted in simulated releases.
+    the largest ``P(y | x)``, or the value that is most frequent. Right guesses are counted in simulated releases.
     """
     rng = np.random.default_rng([seed, 4])
     n = latent.truth.records
@@ -48,7 +48,10 @@ def told_facts(latent: Latent, names: Collection[str], seed: int = 0) -> tuple[T
         for k, s in enumerate(wanted):
             guess = (beliefs[s] * _likelihood(latent, s, true, beliefs, seen)).argmax(axis=1)
             right[k] += (guess == true[:, latent.keys + s]).mean() / RELEASES
-    blind = [float((beliefs[s].argmax(axis=1) == true[:, latent.keys + s]).mean()) for s in wanted]
+    blind = []
+    for s in wanted:
+        own = true[:, latent.keys + s]
+        blind.append(max(float((beliefs[s].argmax(axis=1) == own).mean()), float(np.bincount(own).max() / own.size)))
     return tuple(
         Told(latent.names[s], max(float(one), without), without)
         for s, one, without in zip(wanted, right, blind, strict=True)

@@ -56,7 +56,9 @@ def require_known(book: Codebook, needs: Needs) -> None:
             what += f"recodes into {' and '.join(made)}"
             problems.append(sentence(what, fix=f"name {' or '.join(made)} in its place"))
         else:
-            what += f"does not have{nearest(name, book.names)}"
+            first, _, rest = name.partition(" ")
+            meant = nearest(first, ("model",)) if rest in book.names else nearest(name, book.names)
+            what += f"does not have{meant}"
             problems.append(sentence(what, wanted=", ".join(book.names)))
     for wanted in needs.precisions:
         if twice := [name for name, times in Counter(wanted.table).items() if times > 1]:
@@ -72,7 +74,8 @@ def require_tables(book: Codebook, needs: Needs) -> None:
         where = f"the {_asked(wanted)[1]} '{wanted}'"
         for name in wanted.table:
             if book[name].role not in RELEASED:
-                fix = f"name it in --keys if others can know it, else in --other; or ask for one without {name}"
+                fix = "name it in --keys if others can know it, in --perturb-also if it is confidential, else in "
+                fix += f"--other; or ask for one without {name}"
                 problems.append(sentence(f"not answered: {name} is not released", where=where, fix=fix))
             elif _needs_numbers(wanted, name) and not has_numbers(book[name]):
                 fix = f"ask for a table of it: --use 'table {' x '.join(wanted.table)}'"

@@ -48,9 +48,13 @@ WITH_FILE = (
     "the certificate says so."
 )
 WITH_SIZES = (
-    "No value of a record chose its blocks, bands or epsilon: they follow from the codebook, the number of records and "
-    "what was asked. The codebook's categories and recodes must be public: where categories were read from the file, "
-    "compare them with the questionnaire; where counts led to a recode, mark it confidential."
+    "No value of a record chose its blocks or epsilon: they follow from the codebook, the number of records and what "
+    "was asked. The codebook's categories{recodes} count as public: compare categories that were read from the file "
+    "with the questionnaire"
+)
+UNMARKED = (
+    ", and where anything of the file led to a recode (counts, means, or what an earlier advice said of it), write "
+    'provenance = "confidential" in its [[recodes]]: else the certificate calls it public.'
 )
 RECODED = (
     "The codebook's recodes of {names} are marked confidential: the guarantee does not cover how these were chosen. Of "
@@ -202,9 +206,11 @@ def _basis(trial: Trial) -> str:
     if trial.candidate.chosen_with == "file":
         return WITH_FILE
     bands = [str(entry["variable"]) for entry in trial.candidate.recodes if "bands" in entry]
-    said = BANDS.format(names=", ".join(bands)) if bands else WITH_SIZES
     added = {str(entry["variable"]) for entry in trial.candidate.recodes}
     recodes = trial.plan.codebook.recodes
+    public = few([one.variable for one in recodes if not one.is_confidential and one.variable not in added])
+    said = WITH_SIZES.format(recodes=f" and recodes (of {public})" * bool(public)) + (UNMARKED if public else ".")
+    said = BANDS.format(names=", ".join(bands)) if bands else said
     looked = [one.variable for one in recodes if one.is_confidential and one.variable not in added]
     return f"{said} {RECODED.format(names=few(looked))}" if looked else said
 

@@ -54,7 +54,10 @@ MAX_TABLES = 220
 """Of so many tables of two, three or four variables their worth is computed."""
 _ON = " on the records that show all variables of the model"
 _NUMBERS_OF = ("two", "three", "four")
-_RECODE = "choose limits and bands of numbers that fewer values are far from, or labels nearer to the values"
+_RECODE = (
+    "choose limits and bands of numbers that fewer values are far from, or labels nearer to the values, and mark the "
+    'recode: provenance = "confidential"'
+)
 _FIT = "merge categories, name fewer variables, perturb fewer, or allow a larger epsilon"
 _INSTEAD = "give {} categories by a recode to perturb it, or release it as it is"
 
@@ -314,5 +317,6 @@ def _families(variable: Variable, book: Codebook) -> list[str]:
     numbers = category_numbers(variable)
     measures = bool(numbers) and not (names_only(variable) or is_coded(book, variable.name))
     if answered(variable).sum() == 2:  # of two bands an amount, but 0 and 1 are yes and no
-        return ["logistic", *of_numbers * (measures and variable.type != "bool" and not {*numbers} <= {0.0, 1.0})]
+        is_amount = measures and variable.type != "bool" and not {*numbers} <= {0.0, 1.0}
+        return [*of_numbers * is_amount, "logistic"]
     return of_numbers if measures else ["multinomial"]

@@ -22,7 +22,7 @@ def broken_by(rule: Rule, figures: PlanFigures) -> str:
     found = [] if whole is None else [one for one in known_too_in(figures.risks) if one.links / whole > rule.limit]
     if not found:
         return ""
-    of_all = [(one.name, about(one.links), about(100 * one.links / max(figures.records, 1))) for one in found]
+    of_all = [(one.name, about(one.links), _percent(one.links, figures.records)) for one in found]
     (name, links, share), *others = of_all
     more = "".join(f", {other} {own} ({part}%)" for other, own, part in others)
     return (
@@ -43,3 +43,12 @@ def _above(rule: Rule, figures: PlanFigures) -> str:
     (share, name), *others = ((outward_percent(share), name) for share, name in above)
     more = "".join(f", {other} {own}" for own, other in others)
     return f"{NO_MORE}; for who knows {name} too, {share} of the {figures.words('persons')} have more{more}"
+
+
+def _percent(links: float, records: int) -> str:
+    """Return a share with three digits: a limit can be nearer than two tell.
+
+    >>> _percent(69.0, 3382)
+    '2.04'
+    """
+    return f"{float(f'{100 * links / max(records, 1):.3g}'):g}"

@@ -31,7 +31,7 @@ from postrand.support.randomness import ReleaseKey
 from postrand.support.showing import few
 from postrand.support.warned import heard
 from postrand.workflow.advice_needs import Kind, Model
-from postrand.workflow.recoded_models import Changed, before_recoding, changed_effects
+from postrand.workflow.recoded_models import Changed, before_recoding, changed_effects, changed_means
 
 TRIALS, FEWEST = 10, 3
 """Releases that are simulated; fewer of a large file, so that ``MOST_RECORDS`` are in all of them together."""
@@ -40,7 +40,7 @@ NORMAL, CLEAR = 1.96, 3.0
 """Standard errors of half a 95% interval, and beyond which an effect of the file is one: seldom by chance."""
 ENOUGH = 0.9
 """What is named is promised where this share of the simulated releases has an estimate."""
-NAMED = 5
+NAMED, SHOWN = 5, 8
 _DONE: Mapping[Kind, str] = {
     "model": "fitted", "mean": "every group has a usable interval", "table": "every combination has a usable interval",
     "share": "every share has a usable interval",
@@ -62,8 +62,9 @@ class Fits:
     of a regression by the normal law. ``why`` is the last refusal, and ``without`` are the groups that often have none.
     ``is_part``: groups of no answer are left out.
     Of the ``effects`` of a regression that are more than ``CLEAR`` standard errors from 0 in the unperturbed file,
-    ``kept`` differ from 0 in most releases; ``changed`` are those that a recode changes, and ``is_off``: one of them by
-    more than half of its standard error in a release.
+    ``kept`` differ from 0 in most releases; ``changed`` are the effects, or means, that a recode changes, and
+    ``is_off``: one of them by more than half of its standard error in a release. Where ``before`` is known, numbers are
+    recoded, and so many effects are clear before that. ``terms`` name the widths of a regression of a ``family``.
     """
 
     records: int
@@ -80,6 +81,9 @@ class Fits:
     kept: int = 0
     changed: tuple[Changed, ...] = ()
     is_off: bool = False
+    before: int | None = None
+    terms: tuple[str, ...] = ()
+    family: FamilyName | None = None
 
     @property
     def is_met(self) -> bool:
@@ -90,9 +94,11 @@ class Fits:
     def is_found(self) -> bool:
         """Whether it is estimated nearly always, most of its numbers are worth more than a few records, and effects.
 
-        At least half of the effects that are clear in the unperturbed file differ from 0 in most releases.
+        At least half of the effects that are clear in the unperturbed file, or before recoding, differ from 0 in most
+        releases.
         """
-        is_precise = 2 * sum(self._little) <= len(self._little) and 2 * self.kept >= self.effects
+        clear = max(self.effects, self.before or 0)
+        is_precise = 2 * sum(self._little) <= len(self._little) and 2 * self.kept >= clear
         return self.fitted >= ENOUGH * self.trials and is_precise
 
     @property
@@ -111,35 +117,46 @@ class Fits:
         fitted in 10 of 10 simulated releases, with standard errors 1.5 to 20 times those of the unperturbed file: 1 of
         3 of little use
         """
-        text = f"{_DONE[self.kind]} in {self.fitted} of {self.trials} simulated releases"
+        by = "" if self.family is None else f" as a {self.family} regression"
+        text = f"{_DONE[self.kind]}{by} in {self.fitted} of {self.trials} simulated releases"
         if self.ratios:
             low, high = (f"{round(ratio, 1):g}" for ratio in (min(self.ratios), max(self.ratios)))
             text += f", with standard errors {low if low == high else f'{low} to {high}'} times those of the "
-            text += "unperturbed file"
-            text += self._spread()
+            text += f"{self._file}{self._spread()}"
             many, poor = len(self.ratios), sum(self._little)
             text += f": {f'{poor} of {many} ' * (poor < many)}of little use" * bool(poor)
         text += self._effects()
         has = "has" if self.none == 1 else "have"
-        text += f"; {self.none} more {has} none in the unperturbed file" * bool(self.none)
+        text += f"; {self.none} more {has} none in the {self._file}" * bool(self.none)
         text += f"; often without one: {few(self.without, NAMED)}" * bool(self.without)
         text += "; without groups of no answer" * self.is_part
         return text + f"; else refused: {self.why}" * (self.fitted < self.trials and bool(self.why))
 
-    def _effects(self) -> str:
-        """Return of a regression how many effects are still found, and which ones a recode changes.
+    @property
+    def _file(self) -> str:
+        return "unperturbed file" if self.before is None else "recoded file without perturbation"
 
-        >>> Fits(5000, 10, 10, effects=6, kept=1)._effects()
-        '; of 6 effects that are clear in the unperturbed file, only 1 still differs from 0 in most releases'
+    def _effects(self) -> str:
+        """Return of a regression how many effects are still found, and which ones, or which means, a recode changes.
+
+        >>> print(Fits(5000, 10, 10, effects=6, kept=1)._effects())  # doctest: +NORMALIZE_WHITESPACE
+        ; of 6 effects that are clear (more than 3 standard errors) in the unperturbed file, only 1 still differs from 0
+        in most releases
         """
         is_one = self.kept <= 1
         still = f"{'only ' * (0 < self.kept < self.effects)}{self.kept or 'none'} still differ{'s' * is_one} from 0"
         many = f"effect{'s' * (self.effects > 1)} that"
-        text = f"; of {self.effects} {many} {'are' if self.effects > 1 else 'is'} clear in the unperturbed file, "
-        text = f"{text}{still} in most releases" * bool(self.effects)
+        text = f"; of {self.effects} {many} {'are' if self.effects > 1 else 'is'} clear (more than {CLEAR:g} standard "
+        was = "" if self.before in (None, self.effects) else f" ({self.before} before recoding)"
+        text = f"{text}errors) in the {self._file}{was}, {still} in most releases" * bool(self.effects)
+        if not self.effects and self.before:
+            text = f"; of {self.before} effects that are clear before recoding, none is in the {self._file}"
         if not self.changed:
             return text
         more = len(self.changed) - 1
+        if self.kind == "mean":
+            which = f"that of {self.changed[0].name or 'all records'}{f', and {more} more,' * bool(more)}"
+            return f"; recoding moves means: {which} by more than half of a standard error"
         others = f", and {more} more {'are' if more > 1 else 'is'} changed" * bool(more)
         return f"{text}; the recodes change effects: {self.changed[0]}{others}"
 
@@ -148,9 +165,16 @@ class Fits:
         if not self.widths:
             return ""
         points = self.kind in ("table", "share")
-        ends = ((100 if points else 1) * one for one in (min(self.widths), max(self.widths)))
-        low, high = (f"{float(f'{one:.2g}'):,.15g}" for one in ends)
+        if self.terms:
+            each = [f"{_two(w)} for {name}" for name, w in zip(self.terms, self.widths, strict=True)]
+            return f" (95% intervals of ± {few(each, SHOWN)})"
+        low, high = (_two((100 if points else 1) * one) for one in (min(self.widths), max(self.widths)))
         return f" (95% intervals of ± {low if low == high else f'{low} to {high}'}{' points' * points})"
+
+
+def _two(number: float) -> str:
+    """Return a number with two digits that count."""
+    return f"{float(f'{number:.2g}'):,.15g}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,7 +182,7 @@ class _Found:
     """Hold the standard errors of what is named, shape (P,), which of them have an interval, and what they are of.
 
     ``widths``, shape (P,), are half of the intervals; inf where there is none. ``is_part``: no answers are left out.
-    ``values``, shape (P,), are the coefficients of a regression; None of others.
+    ``values``, shape (P,), are the coefficients of a regression, or means; None of others.
     """
 
     errors: NDArray[np.float64]
@@ -170,7 +194,7 @@ class _Found:
 
     @property
     def effects(self) -> dict[str, tuple[float, float]]:
-        """The coefficients of a regression but the intercept, each with its standard error."""
+        """The coefficients of a regression but the intercept, or means, each with its standard error."""
         held = () if self.values is None else zip(self.labels, self.values.tolist(), self.errors.tolist(), strict=True)
         return {name: (value, error) for name, value, error in held if not name.endswith("Intercept")}
 
@@ -212,13 +236,17 @@ def simulated(source: Source, mechanism: Mechanism, asked: Mapping[Model, Family
                     continue
         trials = int(np.clip(MOST_RECORDS // max(table.num_rows, 1), FEWEST, TRIALS)) if bases else 0
         tried: dict[Model, list[_Found | str]] = {model: [] for model in bases}
-        changes = {model: _changed(source, table, book, model, asked[model], base) for model, base in bases.items()}
+        before = {model: _before(source, table, book, model, asked[model]) for model in bases}
         for seed in range(trials):
             released = perturb(table, law, ReleaseKey.from_seed(seed))
             for model in bases:
                 tried[model].append(_tried(released, law, model, asked[model], design))
     fits = {model: _fits(table.num_rows, model.kind, base, tried[model]) for model, base in bases.items()}
-    return {model: _told(fits[model], base, tried[model], changes[model]) for model, base in bases.items()}
+    families = {model: family if model.kind == "model" else None for model, family in asked.items()}
+    return {
+        model: dataclasses.replace(_told(fits[model], base, tried[model], before[model]), family=families[model])
+        for model, base in bases.items()
+    }
 
 
 def _is_possible(model: Model, family: FamilyName | None, book: Codebook) -> bool:
@@ -242,6 +270,12 @@ def _fits(records: int, kind: Kind, base: _Found, tried: Sequence[_Found | str])
     ratios = np.nanmedian(errors[:, held], axis=0) / base.errors[held]
     halves = np.array([np.where(one.usable, one.widths, np.nan) for one in found]).reshape(errors.shape)
     widths = np.nanmedian(halves[:, held], axis=0)
+    finite = np.isfinite(widths)
+    if kind == "model":
+        finite &= [not label.endswith("Intercept") for label, one in zip(base.labels, held, strict=True) if one]
+        terms = tuple(label for label, one in zip(np.array(base.labels)[held], finite, strict=True) if one)
+    else:
+        terms = ()
     lost = np.isnan(errors).sum(axis=0) > (1 - ENOUGH) * len(tried)
     lost &= kind != "model"
     without = tuple(label for label, one in zip(base.labels, lost & base.usable, strict=True) if one)
@@ -254,35 +288,41 @@ def _fits(records: int, kind: Kind, base: _Found, tried: Sequence[_Found | str])
         kind,
         without,
         int(np.count_nonzero(~base.usable)),
-        tuple(widths[np.isfinite(widths)].tolist()),
+        tuple(widths[finite].tolist()),
         base.is_part,
+        terms=terms,
     )
 
 
-def _told(fits: Fits, base: _Found, tried: Sequence[_Found | str], changed: tuple[Changed, ...]) -> Fits:
-    """Return the fits of a regression with how many effects are still found, and which ones a recode changes."""
+def _told(fits: Fits, base: _Found, tried: Sequence[_Found | str], before: _Found | None) -> Fits:
+    """Return the fits with how many effects are still found, and which effects or means a recode changes."""
     found = [one for one in tried if not isinstance(one, str)]
+    errors = {name: [one.effects[name][1] for one in found if name in one.effects] for name in base.effects}
+    half = {name: float(np.median(held)) / 2 for name, held in errors.items() if held}
+    if fits.kind == "mean":
+        off = [] if before is None else changed_means(before.effects, base.effects, half)
+        return dataclasses.replace(fits, before=None if before is None else 0, changed=tuple(off), is_off=bool(off))
+    if fits.kind != "model":
+        return fits
     clear, seen = base.clear(CLEAR), [name for one in found for name in one.clear()]
     kept = [name for name in clear if 2 * seen.count(name) > len(tried)]
-    errors = {name: [one.effects[name][1] for one in found if name in one.effects] for name in base.effects}
-    is_off = any(errors[one.name] and abs(one.off) > np.median(errors[one.name]) / 2 for one in changed)
-    return dataclasses.replace(fits, effects=len(clear), kept=len(kept), changed=changed, is_off=is_off)
+    changed = () if before is None else changed_effects(before.effects, base.effects)
+    is_off = any(abs(one.off) > half.get(one.name, math.inf) for one in changed)
+    first = None if before is None else len(before.clear(CLEAR))
+    return dataclasses.replace(fits, effects=len(clear), kept=len(kept), changed=changed, is_off=is_off, before=first)
 
 
-def _changed(
-    source: Source, table: pa.Table, book: Codebook, model: Model, family: FamilyName | None, base: _Found
-) -> tuple[Changed, ...]:
-    """Return which effects of a regression differ from those of the numbers before recoding; () where none is known."""
-    if model.kind != "model" or (before := before_recoding(source, table, book, model.table)) is None:
-        return ()
+def _before(source: Source, table: pa.Table, book: Codebook, model: Model, family: FamilyName | None) -> _Found | None:
+    """Return what is found of the numbers before recoding, of a regression or a mean; None where none is known."""
+    names = {"model": model.table, "mean": model.table[:1]}.get(model.kind, ())
+    if (before := before_recoding(source, table, book, names)) is None:
+        return None
     held, numbers = before
     book = dataclasses.replace(numbers, variables=(*numbers.variables, _NOTHING))
-    law = _none_of(book, _NOTHING)
     try:
-        found = _estimated(held, law, model, family, numbers.survey)
+        return _estimated(held, _none_of(book, _NOTHING), model, family, numbers.survey)
     except PostrandError:
-        return ()
-    return changed_effects(found.effects, base.effects)
+        return None
 
 
 def _tried(
@@ -320,11 +360,12 @@ def _found(estimate: Estimate, book: Codebook, groups: Sequence[str], *before: s
     """
     low, high = estimate.interval()
     labels = [" / ".join((*before, *texts)) for texts in itertools.product(*estimate.labels)]
-    half = (np.asarray(high) - np.asarray(low)).ravel() / 2
+    half, values = (np.asarray(high) - np.asarray(low)).ravel() / 2, np.asarray(estimate.value).ravel()
     answers = [all(one) for one in itertools.product(*(_answers(book[name]) for name in groups))]
     kept = np.flatnonzero(answers if len(answers) == len(labels) else [True] * len(labels))
     errors, usable = estimate.standard_error.ravel()[kept], estimate.usable.ravel()[kept]
-    return _Found(errors, usable, tuple(labels[k] for k in kept), half[kept], is_part=kept.size < len(labels))
+    named, is_part = tuple(labels[k] for k in kept), kept.size < len(labels)
+    return _Found(errors, usable, named, half[kept], is_part, values[kept] if values.size == len(labels) else None)
 
 
 def _answers(variable: Variable) -> list[bool]:

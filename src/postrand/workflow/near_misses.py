@@ -6,11 +6,11 @@ from postrand.plan.policy import Rule
 from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.comparison_risk import RiskFigure
 
-MISSED = "missed by less than "
+MISSED = "above the limit by less than "
 """The beginning of what is said of such a rule."""
-BY_ERROR = f"{MISSED}the error of the simulated releases"
+BY_ERROR = f"{MISSED}simulated releases can tell"
 ALLOWS = {
-    BY_ERROR: "a slightly larger limit",
+    BY_ERROR: "a slightly larger limit, if the office agrees",
     f"{MISSED}one": "a slightly larger {share}, which allows it",
 }
 """What allows it, by the words that are said of it; ``share`` is the option of the rule."""

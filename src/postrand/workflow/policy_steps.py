@@ -28,7 +28,7 @@ NAMES = {
 UNITS = {"household_epsilon": "household", "person_epsilon": "person"}
 NO_UNIT = "the plan does not say which column numbers {unit}s"
 NO_LEDGER = "no ledger counts the releases of the same persons"
-NOT_SHOWN = "no record shows all variables of the table"
+NOT_SHOWN = "no record shows all these variables"
 CHANGES = {
     NAMES["effective_records"]: "give the variables of these tables fewer categories, name fewer keys, or allow a "
     "larger epsilon",

@@ -29,7 +29,10 @@ LEAST = 20
 """Groups of fewer records are not looked at."""
 MOST = 0.5
 """A result that makes a larger share of the difference is named."""
-FIX = "make bands narrower where values differ most, or label each by a number nearer to its values (a public table's)"
+FIX = (
+    "make bands narrower where values differ most, or label each by a number nearer to its values; unless a public "
+    'table chose them, mark the recode: provenance = "confidential"'
+)
 LIKEWISE = "; totals and regressions on its numbers are off likewise"
 
 

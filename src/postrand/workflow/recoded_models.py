@@ -1,4 +1,4 @@
-"""Effects of named regressions that a recode of numbers changes, as a limit on the number of illnesses does."""
+"""Effects of named regressions, and named means, that a recode of numbers changes: a limit on illnesses does."""
 
 from __future__ import annotations
 
@@ -101,3 +101,20 @@ def changed_effects(
         if abs(change) > STEPS[0] and abs(off) > 2 * error:
             found.append(Changed(name, round(change, 12), round(off, 12)))
     return tuple(sorted(found, key=lambda one: -abs(one.change)))
+
+
+def changed_means(
+    before: Mapping[str, tuple[float, float]], after: Mapping[str, tuple[float, float]], least: Mapping[str, float]
+) -> tuple[Changed, ...]:
+    """Return which means of groups a recode moves by more than ``least``, farthest first, as a multiple of that.
+
+    >>> before, after = {"young": (10.0, 1.0), "old": (20.0, 1.0)}, {"young": (12.0, 1.0), "old": (20.1, 1.0)}
+    >>> changed_means(before, after, {"young": 1.0, "old": 1.0})
+    (Changed(name='young', change=0.2, off=2.0),)
+    """
+    found = []
+    for name, (mean, _) in before.items():
+        off = after[name][0] - mean if name in after else 0.0
+        if abs(off) > least.get(name, np.inf):
+            found.append(Changed(name, off / abs(mean) if mean else 0.0, off))
+    return tuple(sorted(found, key=lambda one: -abs(one.off) / least[one.name]))
