@@ -26,7 +26,7 @@ from postrand.recoding import Recode
 from postrand.report.table_worth import TableWorth
 from postrand.workflow import model_trials
 from postrand.workflow.advice_needs import Model, needs_from
-from postrand.workflow.advice_refusals import require_tables
+from postrand.workflow.advice_refusals import require_known, require_tables
 from postrand.workflow.advice_uses import Estimated, _named, family_of
 from postrand.workflow.model_trials import Fits, simulated
 
@@ -302,6 +302,11 @@ def test_named_means_and_tables_are_read_and_typed_again() -> None:
     assert [str(model) for model in asked.models] == told
     again = shlex.split(asked.typed)
     assert needs_from(uses=[again[i + 1] for i, word in enumerate(again) if word == "--use"]).models == asked.models
+    with pytest.raises(UsageError, match=r"modell pay, which the codebook does not have \(did you mean 'model'\?\)"):
+        require_known(BOOK, needs_from(uses=["modell pay ~ sex"]))
+    dropped = Codebook(tuple(dataclasses.replace(v, role="drop") if v.name == "ward" else v for v in BOOK.variables))
+    with pytest.raises(UsageError, match="in --perturb-also if it is confidential"):
+        require_tables(dropped, needs_from(uses=["mean pay by ward"]))
     with pytest.raises(UsageError, match="sex has no numbers"):
         require_tables(BOOK, needs_from(uses=["mean sex by ward"]))
     with pytest.raises(UsageError, match="pay has no categories"):

@@ -273,7 +273,7 @@ def by_hand_fast(mechanism, true, released, exact):
         key, seen, own = (a, za, 3) if "a" in one.variables else (b, zb, 4)
         shows = np.flatnonzero(seen < own)
         M = one.block.matrix.array.reshape(own, 3, own, 3)
-        found[:, shows] = np.einsum("iy,iyr->ir", P, M[key][:, :, seen[shows], zy[shows]])
+        found[:, shows] = np.einsum("nj,njr->nr", P, M[key][:, :, seen[shows], zy[shows]])
     return found
 
 

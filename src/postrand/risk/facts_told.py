@@ -50,8 +50,9 @@ def told_facts(latent: Latent, names: Collection[str], seed: int = 0) -> tuple[T
             right[k] += (guess == true[:, latent.keys + s]).mean() / RELEASES
     blind = []
     for s in wanted:
-        own = true[:, latent.keys + s]
-        blind.append(max(float((beliefs[s].argmax(axis=1) == own).mean()), float(np.bincount(own).max() / own.size)))
+        values = true[:, latent.keys + s]
+        most = float(np.bincount(values).max() / values.size)
+        blind.append(max(float((beliefs[s].argmax(axis=1) == values).mean()), most))
     return tuple(
         Told(latent.names[s], max(float(one), without), without)
         for s, one, without in zip(wanted, right, blind, strict=True)
