@@ -302,8 +302,8 @@ def test_named_means_and_tables_are_read_and_typed_again() -> None:
     assert [str(model) for model in asked.models] == told
     again = shlex.split(asked.typed)
     assert needs_from(uses=[again[i + 1] for i, word in enumerate(again) if word == "--use"]).models == asked.models
-    with pytest.raises(UsageError, match=r"modell pay, which the codebook does not have \(did you mean 'model'\?\)"):
-        require_known(BOOK, needs_from(uses=["modell pay ~ sex"]))
+    with pytest.raises(UsageError, match=r"modelx pay, which the codebook does not have \(did you mean 'model'\?\)"):
+        require_known(BOOK, needs_from(uses=["modelx pay ~ sex"]))
     dropped = Codebook(tuple(dataclasses.replace(v, role="drop") if v.name == "ward" else v for v in BOOK.variables))
     with pytest.raises(UsageError, match="in --perturb-also if it is confidential"):
         require_tables(dropped, needs_from(uses=["mean pay by ward"]))
