@@ -99,7 +99,7 @@ def test_explain_and_the_page_to_sign_say_it(tmp_path):
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     own = "and how frequent values are, guesses ill from its released value alone rightly for about "
     by_all = "Who knows the keys of the person, too, and weighs them with all values of the record, guesses ill rightly"
-    weighed = "The informed attacker does use the released values of ill, which say something of the keys"
+    weighed = "The informed attacker does use the released values of ill, as far as they tell of the keys"
     for said in (own, by_all, weighed):
         assert said in done.output
         assert said in page

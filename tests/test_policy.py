@@ -622,8 +622,9 @@ def test_a_policy_limits_the_level_of_a_household(figures):
     assert not verdict(dataclasses.replace(figures, unit_epsilon={"household": np.inf}), **rule).is_met
     found = verdict(dataclasses.replace(figures, unit_epsilon={}), **rule)
     assert not found.is_met
-    assert found.row()["Result"].endswith("Next: name it in the plan: [unit] household = ...")
-    assert verdict(figures, measure="person_epsilon", at_most=4).step == "name it in the plan: [unit] person = ..."
+    assert found.row()["Result"].endswith("where each household has one record, let the rule be on epsilon")
+    step = verdict(figures, measure="person_epsilon", at_most=4).step
+    assert step.startswith("name it in the plan: [unit] person = ...; where each person has one record, ")
     split = "or a split that one random member of each household shows ([split] unit = 'household')"
     step = f"a smaller epsilon ([unit] epsilon sets it); {split}"
     assert verdict(figures, measure="household_epsilon", at_most=3.99).step == step

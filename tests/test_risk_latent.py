@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
+from postrand.cli import main
 from postrand.codebook import Codebook, Variable
-from postrand.mechanism import Block, Mechanism, Split
+from postrand.mechanism import Block, Mechanism, Split, Units
 from postrand.mechanism.matrix import TransitionMatrix, randomised_response
-from postrand.risk import facts_told, latent
+from postrand.risk import facts_told, shown_columns
 from postrand.risk.attack import link
 from postrand.risk.by_size import strata
 from postrand.risk.cells import KeyCodes
 from postrand.risk.exposure import TrueFile
 from postrand.risk.informed import informed
 from postrand.risk.informed_matches import InformedMatches
-from postrand.risk.latent import Belief, Latent, is_small
+from postrand.risk.latent import Belief, Latent
 from postrand.risk.law import KeyLaw
 from postrand.risk.shown import Shown
 from postrand.risk.shown_attack import link_shown
@@ -277,12 +281,65 @@ def by_hand_fast(mechanism, true, released, exact):
     return found
 
 
-def test_blocks_that_hide_too_much_are_left_out(monkeypatch):
-    law = KeyLaw.of(MECHANISMS["others together"], tuple(SIZES), tuple(SIZES.values()))
-    assert is_small(law, 2)
-    monkeypatch.setattr(latent, "MOST_TRUE", 5)
-    assert not is_small(law, 2)
-    assert is_small(law, 3)
+def test_only_what_cannot_be_weighed_is_left_out(monkeypatch):
+    """Blocks that hide too many combinations, columns of too many values, and what says nothing by itself."""
+    values = records(23, n=600)
+    truth = TrueFile.read(frame(values), BOOK)
+    both, apart = MECHANISMS["others together"], MECHANISMS["separate"]
+    assert truth.columns.latent(truth.keys, both, None).names == ("y", "w")
+    monkeypatch.setattr(shown_columns, "MOST_TRUE", 5)
+    truth = TrueFile.read(frame(values), BOOK)
+    assert truth.columns.latent(truth.keys, both, None) is None
+    assert truth.columns.weighed(truth.keys, both, None) == ()
+    assert truth.columns.latent(truth.keys, apart, None).names == ("y", "w")
+    monkeypatch.setattr(shown_columns, "MOST_CLASSES", 2)
+    truth = TrueFile.read(frame(values), BOOK)
+    assert truth.columns.latent(truth.keys, apart, None).names == ("w",)
+    silent = values | {"w": np.random.default_rng(24).integers(0, 2, 600)}
+    other = TrueFile.read(frame(silent), BOOK)
+    monkeypatch.undo()
+    assert other.columns.latent(other.keys, apart, None).names == ("y",)
+    assert other.columns.weighed(other.keys, apart, None) == ("y", "w")  # it is known that w says nothing
+    assert other.columns.latent(other.keys, apart, None, every=True).names == ("y", "w")
+    assert other.columns.latent(other.keys, MECHANISMS["a key with one beside it"], None).names == ("y", "w")
+
+
+def test_of_households_of_which_one_member_shows_values_some_whole_ones_are_tried(monkeypatch):
+    """Households of four: a quarter shows the fact and is guessed rightly, of the others the shares are known."""
+    rng, n = np.random.default_rng(25), 2400
+    values = {"a": rng.integers(0, 3, n), "b": rng.integers(0, 4, n), "y": rng.integers(0, 3, n), "w": np.zeros(n, int)}
+    house = np.arange(n) // 4
+    split = Split.of([1.0], [Block(("y",), randomised_response(3, 12.0), unit="household")])
+    mechanism = Mechanism([], BOOK, split=split, units=Units(household="house", largest_household=4))
+    keys, truth = on(values, KEYS), on(values, (*KEYS, "y"))
+    law = quietly(mechanism, truth.names, truth.shape, house)
+    hidden = Latent(2, truth, law, (Belief.of(keys, values["y"], 3),))
+    wanted = 0.25 + 0.75 * np.bincount(values["y"]).max() / n
+    for most in (n, 800):
+        monkeypatch.setattr(facts_told, "PERSONS", most)
+        (told,) = facts_told.told_facts(hidden, {"y": 3}, household=house)
+        assert told.right == pytest.approx(wanted, abs=0.05)
+
+
+def test_a_missing_value_that_is_kept_is_no_fact():
+    """One in ten has none: of the others as many are guessed rightly as where all have an answer."""
+    rng, n = np.random.default_rng(26), 4000
+    y = rng.choice(3, n, p=[0.5, 0.3, 0.2])
+    none = np.where(rng.random(n) < 0.1, 3, y)
+    keys = KeyCodes(KEYS, (3, 4), (rng.integers(0, 3, n), rng.integers(0, 4, n)))
+    matrix = np.zeros((4, 4))
+    matrix[:3, :3], matrix[3, 3] = randomised_response(3, 1.0).array, 1.0
+    found: list[facts_told.Told] = []
+    for column, law in ((y, randomised_response(3, 1.0).array), (none, matrix)):
+        size = len(law)
+        truth = keys.with_column("y", column, size)
+        block = Block(("y",), TransitionMatrix.from_array(law))
+        hidden = Latent(
+            2, truth, KeyLaw.of(Mechanism([block]), truth.names, truth.shape), (Belief.of(keys, column, size),)
+        )
+        found += facts_told.told_facts(hidden, {"y": 3})
+    assert found[0].right == pytest.approx(found[1].right, abs=0.03)
+    assert found[0].without == pytest.approx(found[1].without, abs=0.02)
 
 
 def test_one_stratum_of_the_keys_and_these():
@@ -369,7 +426,7 @@ def test_a_fact_is_guessed_by_all_that_the_record_shows(kind, s):
     posterior = beliefs[s] * facts_told._likelihood(hidden, s, true, beliefs, seen)
     posterior /= posterior.sum(axis=1)[:, None]
     np.testing.assert_allclose(posterior, fact_by_hand(mechanism, hidden.truth, released, beliefs, s), rtol=1e-9)
-    (told,) = facts_told.told_facts(hidden, [hidden.names[s]])
+    (told,) = facts_told.told_facts(hidden, {hidden.names[s]: SIZES[hidden.names[s]]})
     assert told.name == hidden.names[s]
     most = np.bincount(values[told.name]).max() / 80
     assert told.without == pytest.approx(max((beliefs[s].argmax(axis=1) == values[told.name]).mean(), most))
@@ -383,5 +440,30 @@ def test_facts_are_told_in_full_where_nothing_is_perturbed_and_not_at_all_where_
         [Block((name,), TransitionMatrix.from_array(np.full((size, size), 1 / size))) for name, size in SIZES.items()]
     )
     for mechanism, right in ((kept, 1.0), (lost, None)):
-        for one in facts_told.told_facts(latent_of(values, mechanism)[1], ["y", "w"]):
+        for one in facts_told.told_facts(latent_of(values, mechanism)[1], {"y": 3, "w": 2}):
             assert one.right == pytest.approx(one.without if right is None else right)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_every_command_measures_a_plan_whose_block_perturbs_a_key_with_another_variable(tmp_path):
+    """With a sampling fraction, by which the model's measures are computed too, and in the dossier."""
+    pq.write_table(frame(records(27, n=600)), tmp_path / "people.parquet")
+    BOOK.save(tmp_path / "codebook.toml")
+    blocks = "".join(f"[[blocks]]\nvariables = {names}\n" for names in ('["a", "y"]', '["b"]', '["w"]'))
+    head = '[source]\nfile = "people.parquet"\ncodebook = "codebook.toml"\n[privacy]\nmodel = "differential"\n'
+    plan, policy = tmp_path / "plan.toml", tmp_path / "policy.toml"
+    plan.write_text(f"{head}epsilon = 4.0\n{blocks}", "utf-8")
+    policy.write_text('[[rules]]\nmeasure = "correct_matches"\nat_most = 500\n', "utf-8")
+    share = ("--sampling-fraction", "0.1")
+    for asked in (
+        ("explain", plan, *share),
+        ("check", "--plan", plan, "--policy", policy, *share),
+        ("compare", plan, plan, *share),
+        ("protect", "--plan", plan, "--out", tmp_path / "out", "--dossier", tmp_path / "in", "--seed", "1", *share),
+    ):
+        done = CliRunner().invoke(main, [str(one) for one in asked])
+        assert done.exit_code == 0, done.output
+        if asked[0] != "protect":
+            assert re.search(r"[Ii]nformed attacker", done.output)
+            assert "not known: block" not in done.output
+    assert "Expected correct matches" in (tmp_path / "in" / "dossier.html").read_text("utf-8")

@@ -292,7 +292,8 @@ def test_keys_that_a_household_shares_are_drawn_so_in_every_simulated_release():
         number = drawn[0] * 8 + drawn[1]
         alone = np.bincount(number, minlength=72)[number] == 1
         totals.append(risk[alone & (drawn == true).all(axis=0)].sum())
-    assert left_right([held], law, 20, 1) == pytest.approx([held.under(law, 20, 1)[0]], rel=1e-12)
+    of_keys = KeyLaw.of(law, held.keys.names, held.keys.shape)
+    assert left_right([held], of_keys, 20, 1) == pytest.approx([held.under(law, 20, 1)[0]], rel=1e-12)
     simulated, spread = np.mean(totals), np.std(totals) / np.sqrt(len(totals))
     assert abs(mean - simulated) < 4 * np.hypot(error, spread)
     apart = Mechanism([Block("region", laws[0]), Block("age", laws[1])])

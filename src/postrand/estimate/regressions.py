@@ -173,7 +173,7 @@ def regression(
 def _nominal(data: Data, mechanism: Mechanism) -> tuple[str, ...]:
     """Return the warnings of a response whose codes only name categories, which some families do not calculate with.
 
-    And of codes for no answer in unperturbed numbers, and of limits that stand for more, on either side of the formula.
+    And of codes for no answer in unperturbed numbers, and of bands and limits that stand for more, on either side.
     """
     amount = [data.response] if data.family in ("linear", "poisson") else []
     named = nominal_warnings(data.book, amount)
@@ -181,7 +181,7 @@ def _nominal(data: Data, mechanism: Mechanism) -> tuple[str, ...]:
     numbers = {name: column for name, column in clear.items() if is_number(column.type)}
     amounts = [*amount, *amounts_of(data.formula)]
     limits = limit_warnings(mechanism.codebook, amounts, "regression")
-    limits += band_warnings(mechanism.codebook, amount, "regression")
+    limits += band_warnings(mechanism.codebook, amounts, "regression")
     compared = [name for name in data.names if name != data.response or data.family == "multinomial"]
     reference = reference_notes(data.formula, data.book, compared)
     named = (*named, *absent_notes(data.book, [data.response] if data.left_out else [], data.latent))

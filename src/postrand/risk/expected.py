@@ -115,13 +115,12 @@ class ExpectedMatches:
         return mean, error, mean + SURE * one, information(law, self.cells), unchanged
 
 
-def left_right(held: Sequence[ExpectedMatches], mechanism: Mechanism, draws: int, seed: int) -> list[float]:
-    """Return the mean of :meth:`ExpectedMatches.under` for several measures of one file, from the same draws.
+def left_right(held: Sequence[ExpectedMatches], law: KeyLaw, draws: int, seed: int) -> list[float]:
+    """Return the mean of :meth:`ExpectedMatches.under` for several measures of one file, from the same draws of a law.
 
     Without ``members`` all draws are taken as independent.
     """
-    keys, cells, members = held[0].keys, held[0].cells, held[0].members
-    law = KeyLaw.of(mechanism, keys.names, keys.shape)
+    cells, members = held[0].cells, held[0].members
     rows, cell = law.groups(cells.codes), cells.record_cell
     stay = law.diagonal(cells.codes)[cell]
     if members and (together := outermost(law, members)) is not None:

@@ -10,6 +10,7 @@ import numpy as np
 from postrand.codebook import Codebook
 from postrand.errors import PostrandError, UsageError
 from postrand.mechanism import Mechanism
+from postrand.mechanism.units import warn_shared
 from postrand.risk.by_size import alike
 from postrand.risk.cells import FloatArray, IntArray, KeyCodes
 from postrand.risk.data import code_data, key_codes, numeric, read_columns
@@ -135,6 +136,7 @@ class TrueFile:
             latent = None if self.columns is None else self.columns.latent(self.keys, mechanism, self.household)
             if latent is None or (found := latent.on_keys()) is None:
                 raise
+            warn_shared(mechanism, self.keys.names)
             return found
 
     def exposure(self, mechanism: Mechanism | None = None) -> Exposure:
@@ -145,13 +147,12 @@ class TrueFile:
         UsageError
             If the file has no records, or the mechanism's law on the keys is not known.
         """
-        law = None if mechanism is None else self.law(mechanism)
-        seen = (
-            None
-            if mechanism is None or self.columns is None
-            else self.columns.shown(self.keys, mechanism, self.household)
-        )
-        file = informed(self.keys, law, household=self.household, shown=seen)
+        law, seen = None if mechanism is None else self.law(mechanism), None
+        weighed: tuple[str, ...] = ()
+        if mechanism is not None and self.columns is not None:
+            seen = self.columns.shown(self.keys, mechanism, self.household)
+            weighed = self.columns.weighed(self.keys, mechanism, self.household)
+        file = replace(informed(self.keys, law, household=self.household, shown=seen), latent=weighed)
         joint, register_joint = self._joint(law)
         both = None if joint is None or file.some_member is None else Spread.of(joint).at_least(file.some_member)
         found = Exposure(file, None, None, None, None, both)
@@ -182,13 +183,20 @@ class TrueFile:
     def told_facts(self, mechanism: Mechanism) -> tuple[Told, ...]:
         """Return how often who knows the keys and the record of a person guesses what is sensitive and perturbed.
 
-        See :func:`postrand.risk.facts_told.told_facts`; left out is what is drawn once for a household or a person.
+        The record shows the unperturbed columns, too. A missing value that is kept is no fact. See
+        :func:`postrand.risk.facts_told.told_facts`; left out is what is drawn once for a household or a person.
         """
-        latent = None if self.columns is None else self.columns.latent(self.keys, mechanism, self.household)
-        if latent is None or self.columns is None:
-            return ()
+        columns = self.columns
+        wanted = [] if columns is None else columns.codebook.with_role("sensitive")
         shared = {name for names in mechanism.shared.values() for name in names}
-        return told_facts(latent, {v.name for v in self.columns.codebook.with_role("sensitive")} - shared)
+        answers = {v.name: v.size for v in wanted if v.name in mechanism.variables and v.name not in shared}
+        if columns is None or not answers or self.keys.has_wildcards or not self.keys.records:
+            return ()
+        known = columns.with_classes(self.keys, mechanism)
+        latent = columns.latent(known, mechanism, self.household, every=True)
+        if latent is None:
+            return ()
+        return told_facts(latent, answers, keys=len(self.keys.names), household=self.household)
 
     def _before(self, found: OneMore, keys: KeyCodes) -> OneMore:
         """Return it with the right links before, in the file: each person is one of those who share these keys."""

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from postrand.risk.cells import FloatArray, IntArray, ravel
-from postrand.risk.latent import Hidden, Latent
+from postrand.risk.cells import FloatArray, IntArray, KeyCodes, ravel
+from postrand.risk.informed import sampled
+from postrand.risk.latent import Belief, Hidden, Latent
 from postrand.risk.law import KeyLaw
 from postrand.risk.split_law import SplitLaw, drawn_by
 
-PERSONS, RELEASES = 20_000, 3
-"""Persons of whom a column is guessed at most, at random, and releases that are drawn of them."""
+PERSONS, RELEASES, DRAWN = 20_000, 3, 15_000
+"""Persons of whom a column is guessed at most, at random, and releases that are drawn of them, or so many records."""
 ENTRIES = 1 << 22
 """What may be true of persons is summed up for so many combinations at a time: 32 MB."""
 
@@ -28,35 +29,61 @@ class Told:
     without: float
 
 
-def told_facts(latent: Latent, names: Collection[str], seed: int = 0) -> tuple[Told, ...]:
-    """Return how often who knows keys and record guesses each of these columns rightly, of the persons of the file.
+def told_facts(
+    latent: Latent,
+    answers: Mapping[str, int],
+    *,
+    keys: int | None = None,
+    household: IntArray | None = None,
+    seed: int = 0,
+) -> tuple[Told, ...]:
+    """Return how often who knows keys and record guesses each of these columns rightly, of persons with an answer.
+
+    Of the known columns of ``latent`` the first ``keys``, by default all, are known without the record, which shows the
+    others unperturbed. ``answers``: of each column that is wanted, how many of its values are answers, the first ones.
 
     The guess is the y with the largest ``P(y | x) Σ_v P(v | x) M[(x, y, v), z]``, with v what may be true of the other
     columns, which are taken as independent given the keys, and the shares P of this file; without the release that with
     the largest ``P(y | x)``, or the value that is most frequent. Right guesses are counted in simulated releases.
     """
+    wanted = [s for s, name in enumerate(latent.names) if name in answers]
+    if not wanted:
+        return ()
     rng = np.random.default_rng([seed, 4])
-    n = latent.truth.records
-    some = rng.permutation(n)[:PERSONS]
+    some = sampled(latent.truth.records, PERSONS, household, rng)
     own = latent.law.among(some) if isinstance(latent.law, SplitLaw) else latent.law
     truth = latent.truth.take(some)
     true = np.stack(truth.codes, axis=1).astype(np.int64)
-    beliefs, wanted = latent.given(true[:, : latent.keys]), [s for s, name in enumerate(latent.names) if name in names]
-    right = np.zeros(len(wanted))
-    for drawn in drawn_by(own, truth, rng.integers(2**31, size=RELEASES).tolist()):
+    sizes = {s: answers[latent.names[s]] for s in wanted}
+    has = {s: true[:, latent.keys + s] < sizes[s] for s in wanted}
+    right = dict.fromkeys(wanted, 0.0)
+    step = max(ENTRIES // sum(latent.truth.shape[latent.keys :]), 1)
+    many = max(min(RELEASES, DRAWN // max(some.size, 1)), 1)
+    for drawn in drawn_by(own, truth, rng.integers(2**31, size=many).tolist()):
         seen = np.stack(drawn.codes, axis=1).astype(np.int64)
-        for k, s in enumerate(wanted):
-            guess = (beliefs[s] * _likelihood(latent, s, true, beliefs, seen)).argmax(axis=1)
-            right[k] += (guess == true[:, latent.keys + s]).mean() / RELEASES
-    blind = []
+        for start in range(0, some.size, step):
+            piece = slice(start, start + step)
+            beliefs = latent.given(true[piece, : latent.keys])
+            for s in wanted:
+                posterior = beliefs[s] * _likelihood(latent, s, true[piece], beliefs, seen[piece])
+                hit = posterior[:, : sizes[s]].argmax(axis=1) == true[piece, latent.keys + s]
+                right[s] += float(hit[has[s][piece]].sum()) / many
+    alone = latent.truth.select(latent.truth.names[: latent.keys if keys is None else keys])
+    found = []
     for s in wanted:
-        values = true[:, latent.keys + s]
-        most = float(np.bincount(values).max() / values.size)
-        blind.append(max(float((beliefs[s].argmax(axis=1) == values).mean()), most))
-    return tuple(
-        Told(latent.names[s], max(float(one), without), without)
-        for s, one, without in zip(wanted, right, blind, strict=True)
-    )
+        if persons := int(has[s].sum()):
+            without = _without(latent, s, alone, true[has[s]], sizes[s])
+            found.append(Told(latent.names[s], max(right[s] / persons, without), without))
+    return tuple(found)
+
+
+def _without(latent: Latent, s: int, alone: KeyCodes, true: IntArray, size: int) -> float:
+    """Return how often the best guess from the keys ``alone`` is right of these persons (n, J), or of nothing known."""
+    values = true[:, latent.keys + s]
+    column = latent.truth.codes[latent.keys + s]
+    belief = Belief.of(alone, column, latent.truth.shape[latent.keys + s])
+    known = belief.given(true[:, : len(alone.names)])[:, :size].argmax(axis=1)
+    return max(float((known == values).mean()), float(np.bincount(values).max() / values.size))
 
 
 def _likelihood(latent: Latent, s: int, true: IntArray, beliefs: list[FloatArray], seen: IntArray) -> FloatArray:
@@ -99,6 +126,8 @@ def _of_law(law: KeyLaw, at: int, true: IntArray, hidden: Hidden, seen: IntArray
 
 def _of_group(law: KeyLaw, b: int, at: int, true: IntArray, hidden: Hidden, seen: IntArray, size: int) -> FloatArray:
     places, cells, order, matrix = law.positions[b], law.cells[b], law.order[b], law.matrices[b]
+    if len(places) == 1 and cells.size == size:
+        return np.asarray(matrix[order].T[law.rows(b, seen)])
     rest = [j for j in places if j in hidden]
     combined = np.indices([size, *(hidden[j].shape[1] for j in rest)]).reshape(1 + len(rest), -1)
     values: Mapping[int, IntArray] = dict(zip([at, *rest], combined, strict=True))

@@ -135,7 +135,8 @@ class Informed:
     ``Π r_i``; None without household numbers. Where one random member shows a split, both are upper bounds
     (:func:`postrand.risk.member_links.claimed_members`). ``releases`` were drawn, 0 before perturbation.
     ``of_two``: each figure is the larger of two knowledges, see :func:`informed`. ``shown``: the unperturbed columns
-    that he weighs records by, each with a key that it goes with; ``latent``: the perturbed ones beside the keys.
+    that he weighs records by, each with a key that it goes with; ``latent``: the perturbed ones beside the keys, those
+    that tell nothing among them.
     """
 
     anyone: Matches
@@ -269,7 +270,7 @@ class _Targets:
 
 
 def _targets(n: int, alone: IntArray, most: int, household: IntArray | None, rng: np.random.Generator) -> _Targets:
-    random = _sample(n, most, household, rng)
+    random = sampled(n, most, household, rng)
     return _Targets(random, rng.choice(alone, min(most, alone.size), replace=False), alone.size)
 
 
@@ -374,7 +375,7 @@ def comparisons(law: Law, records: int) -> int:
     return sum(ALONE if part.alone else math.ceil(min(records * part.probability, size)) for part, size in weighed)
 
 
-def _sample(n: int, most: int, household: IntArray | None, rng: np.random.Generator) -> IntArray:
+def sampled(n: int, most: int, household: IntArray | None, rng: np.random.Generator) -> IntArray:
     """Return the positions of at most about ``most`` records drawn at random, households with all their members."""
     if most >= n:
         return np.arange(n)

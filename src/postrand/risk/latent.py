@@ -20,11 +20,13 @@ from postrand.risk.split_law import Law
 from postrand.risk.telling import MAX_CELLS, information, is_more, table_of
 
 Places = tuple[int, ...]
-MOST_COLUMNS, MOST_TRUE = 20, 4096
+MOST_COLUMNS, MOST_TRUE = 20, 1024
 """Columns that are weighed at most, and combinations of their true values that one block perturbs together."""
 FITTED, TRIED = 3_000, 5
 """Records by which powers are fitted at most, and keys or pairs of keys that are tried for a column."""
-RECORDS_A_CELL, HALVINGS = 10, 10
+RECORDS_A_CELL, FEWEST_A_CELL = 10, 3
+"""Records on average for each class that occurs with a pair of keys, and with one."""
+HALVINGS = 10
 
 
 class _Told(NamedTuple):
@@ -50,8 +52,8 @@ class Belief:
     def of(cls, keys: KeyCodes, column: IntArray, size: int) -> Belief:
         """Return how the true values of a column, codes (n,) below ``size``, go with the keys of this file.
 
-        Of the keys, and the pairs of which ``RECORDS_A_CELL`` records are left for each class that occurs with them,
-        the ``TRIED`` that say most beyond chance are added one after the other: with the power γ of [0, 1] by which the
+        Of the keys, and pairs of them, with enough records for each class that occurs (``RECORDS_A_CELL``), the
+        ``TRIED`` that say most beyond chance are added one after the other: with the power γ of [0, 1] by which the
         true values are likeliest, where that gains more than chance explains. One record more is spread as the whole.
 
         >>> keys = KeyCodes(("sex", "age"), (2, 2), (np.arange(800) % 2, np.arange(800) // 2 % 2))
@@ -91,7 +93,8 @@ def _most(keys: KeyCodes, column: IntArray, size: int) -> Iterator[_Told]:
         cell = ravel([keys.codes[j] for j in places], sizes).astype(np.int64)
         counts = table_of((cell, math.prod(sizes)), (column, size))
         nats, free = information(counts)
-        is_many = len(places) == 1 or np.count_nonzero(counts) * RECORDS_A_CELL <= keys.records
+        least = FEWEST_A_CELL if len(places) == 1 else RECORDS_A_CELL
+        is_many = np.count_nonzero(counts) * least <= keys.records
         if is_many and is_more(2 * keys.records * nats, free):
             found.append((nats - free / (2 * keys.records), _Told(places, cell, counts, free)))
     yield from (told for _, told in sorted(found, key=lambda one: -one[0])[:TRIED])
@@ -157,7 +160,9 @@ def _averaged(law: KeyLaw, b: int, truth: KeyCodes, keys: int) -> Group:
     codes = np.unravel_index(law.cells[b], sizes)
     cells, of = np.unique(ravel([codes[k] for k in known], [sizes[k] for k in known]), return_inverse=True)
     number = ravel([truth.codes[j] for j in at], sizes)
-    counts = np.bincount(np.searchsorted(law.cells[b], number), minlength=law.cells[b].size).astype(np.float64)
+    place = np.searchsorted(law.cells[b], number).clip(max=law.cells[b].size - 1)
+    real = law.cells[b][place] == number  # what the block does not have is refused elsewhere
+    counts = np.bincount(place[real], minlength=law.cells[b].size).astype(np.float64)
     counts[np.bincount(of, counts)[of] == 0] = 1.0  # keys that nobody has
     share = np.zeros((cells.size, counts.size))
     share[of, np.arange(counts.size)] = counts / np.bincount(of, counts)[of]
@@ -176,6 +181,8 @@ def of_group(law: KeyLaw, b: int, true: IntArray, hidden: Hidden, rows: IntArray
     What stands in ``true`` at a hidden place is not read. Combinations that the group does not have count as 0.
     """
     at, matrix = law.positions[b], law.matrices[b]
+    if len(at) == 1 and law.cells[b].size == hidden[at[0]].shape[1]:  # one column, of which the group has all values
+        return np.asarray(hidden[at[0]] @ matrix[np.ix_(law.order[b], rows)])
     unknown = [j for j in at if j in hidden]
     combined = np.indices([hidden[j].shape[1] for j in unknown]).reshape(len(unknown), -1)
     weight = np.ones((true.shape[0], combined.shape[1]))
@@ -209,14 +216,3 @@ def of_blend(blend: Blend, true: IntArray, hidden: Hidden, released: IntArray) -
         found *= x[:, None] == ravel([released[:, place] for place in known], sizes)
     found += blend.rows(released)[1]
     return found
-
-
-def is_small(law: Law, keys: int) -> bool:
-    """Return whether the true values that each group hides, of what stands behind the keys, are few enough to sum."""
-    parts = [(law, range(len(law.shape)))] if isinstance(law, KeyLaw) else [(p.law, p.positions) for p in law.parts]
-    return all(
-        math.prod(one.shape[j] for j in at if columns[j] >= keys) <= MOST_TRUE
-        for one, columns in parts
-        if one is not None
-        for at in one.positions
-    )

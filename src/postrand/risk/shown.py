@@ -106,6 +106,12 @@ def shown_of(keys: KeyCodes, columns: Mapping[str, pa.ChunkedArray], coded: Coll
     return _shown(keys, parts) if parts else None
 
 
+def classes_of(columns: Mapping[str, pa.ChunkedArray], coded: Collection[str]) -> dict[str, Codes]:
+    """Return unperturbed columns in the classes in which they are weighed; without those of one class or too many."""
+    found = {name: _Cut.of(name, column, name in coded) for name, column in columns.items()}
+    return {name: cut.fine for name, cut in found.items() if cut is not None}
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
     """Hold a column with the keys that it goes with: the class of each record (n,), and ``P(u | x)`` (K, U)."""

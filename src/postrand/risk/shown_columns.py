@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,11 +15,11 @@ from postrand.errors import PostrandError
 from postrand.mechanism import Mechanism
 from postrand.risk.cells import IntArray, KeyCodes
 from postrand.risk.data import code_data, columns_in, key_codes, read_columns
-from postrand.risk.latent import MOST_COLUMNS, Belief, Latent, is_small
+from postrand.risk.latent import MOST_COLUMNS, MOST_TRUE, Belief, Latent
 from postrand.risk.sample import Sampled
-from postrand.risk.shown import MOST_CLASSES, MOST_RECORDS, Shown, shown_of
+from postrand.risk.shown import MOST_CLASSES, MOST_RECORDS, Shown, classes_of, shown_of
 from postrand.risk.singled import Codes
-from postrand.risk.split_law import quietly
+from postrand.risk.split_law import MAX_DENSE, quietly
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,6 +35,9 @@ class Columns:
     _found: dict[tuple[tuple[str, ...], tuple[str, ...]], Shown | None] = field(default_factory=dict, repr=False)
     _coded: dict[str, KeyCodes] = field(default_factory=dict, repr=False)
     _beliefs: dict[tuple[tuple[str, ...], str], Belief] = field(default_factory=dict, repr=False)
+    _latents: dict[tuple[tuple[str, ...], bool], tuple[Mechanism, Latent | None]] = field(
+        default_factory=dict, repr=False
+    )
 
     def shown(self, keys: KeyCodes, mechanism: Mechanism, household: IntArray | None = None) -> Shown | None:
         """Return what the columns beside the keys show of these in a release; None where nothing.
@@ -63,6 +67,14 @@ class Columns:
         columns = self._columns(beside)
         return {name: Sampled(pa.table({name: held}), len(held), {}).codes(name) for name, held in columns.items()}
 
+    def with_classes(self, keys: KeyCodes, mechanism: Mechanism) -> KeyCodes:
+        """Return the keys with the classes of the columns that a mechanism leaves unperturbed beside them."""
+        beside = self._beside(keys, mechanism) if keys.records <= MOST_RECORDS else []
+        held = classes_of(self._columns(beside), {v.name for v in beside if v.is_categorical})
+        for name, (codes, size) in held.items():
+            keys = keys.with_column(name, codes, size)
+        return keys
+
     def perturbed(self, keys: KeyCodes, mechanism: Mechanism) -> dict[str, KeyCodes]:
         """Return the keys with each other perturbed variable beside them, of a file that is not too large."""
         book, there = self.codebook, columns_in(self.data)
@@ -74,27 +86,65 @@ class Columns:
         read = {name: self._coded[name] for name in asked}
         return {name: keys.with_column(name, one.codes[0], one.shape[0]) for name, one in read.items()}
 
-    def latent(self, keys: KeyCodes, mechanism: Mechanism, household: IntArray | None) -> Latent | None:
-        """Return the other perturbed variables, which nobody knows; None without any, or if their law is not known."""
+    def latent(
+        self, keys: KeyCodes, mechanism: Mechanism, household: IntArray | None, *, every: bool = False
+    ) -> Latent | None:
+        """Return the other perturbed variables, which nobody knows; None without any, or if their law is not known.
+
+        Left out are those that say nothing of the keys in blocks of their own, unless ``every`` is wanted; and with
+        their blocks those of too many values, or beyond ``MOST_COLUMNS``.
+        """
         if keys.has_wildcards or not keys.records:
             return None
+        place = keys.names, every
+        if (held := self._latents.get(place)) is None or held[0] is not mechanism:
+            self._latents[place] = mechanism, self._latent(keys, mechanism, household, every=every)
+        return self._latents[place][1]
+
+    def _latent(
+        self, keys: KeyCodes, mechanism: Mechanism, household: IntArray | None, *, every: bool
+    ) -> Latent | None:
         held = self.perturbed(keys, mechanism)
-        truth, at = keys, len(keys.names)
-        for name, both in held.items():
-            truth = truth.with_column(name, both.codes[-1], both.shape[-1])
-        if not 0 < len(held) <= MOST_COLUMNS or max(truth.shape[at:]) > MOST_CLASSES:
+        size = {name: both.shape[-1] for name, both in held.items()}
+        names = _weighable(mechanism, keys.names, size)
+        if not every:
+            names = self._telling(keys, mechanism, held, names)
+        if not names:
             return None
+        truth, at = keys, len(keys.names)
+        for name in names:
+            truth = truth.with_column(name, held[name].codes[-1], size[name])
         try:
             law = quietly(mechanism, truth.names, truth.shape, household)
         except PostrandError:  # of a block that has more variables no law on these alone is known
             return None
-        if not is_small(law, at):
-            return None
-        for name, both in held.items():
-            place = keys.names, name
-            if place not in self._beliefs:
-                self._beliefs[place] = Belief.of(keys, both.codes[-1], both.shape[-1])
-        return Latent(at, truth, law, tuple(self._beliefs[keys.names, name] for name in held))
+        return Latent(at, truth, law, tuple(self._belief(keys, held[name], name) for name in names))
+
+    def weighed(self, keys: KeyCodes, mechanism: Mechanism, household: IntArray | None) -> tuple[str, ...]:
+        """Return the perturbed columns that count in an attack, those among them that are known to say nothing."""
+        latent, held = self.latent(keys, mechanism, household), self.perturbed(keys, mechanism)
+        names = _weighable(mechanism, keys.names, {name: both.shape[-1] for name, both in held.items()})
+        telling = self._telling(keys, mechanism, held, names)
+        return tuple(name for name in names if name not in telling or (latent is not None and name in latent.names))
+
+    def _telling(
+        self, keys: KeyCodes, mechanism: Mechanism, held: Mapping[str, KeyCodes], names: Sequence[str]
+    ) -> list[str]:
+        """Return the columns but those of blocks without keys that say nothing of these: their factor is one number."""
+        alone = [block.perturbed for block in mechanism.blocks if {*keys.names}.isdisjoint(block.variables)]
+        silent = {
+            name
+            for block in alone
+            if not any(self._belief(keys, held[name], name).adds for name in block if name in names)
+            for name in block
+        }
+        return [name for name in names if name not in silent]
+
+    def _belief(self, keys: KeyCodes, both: KeyCodes, name: str) -> Belief:
+        place = keys.names, name
+        if place not in self._beliefs:
+            self._beliefs[place] = Belief.of(keys, both.codes[-1], both.shape[-1])
+        return self._beliefs[place]
 
     def _beside(self, keys: KeyCodes, mechanism: Mechanism) -> list[Variable]:
         changed = {*mechanism.variables, *(column.variable for column in mechanism.numerical), *keys.names}
@@ -108,3 +158,27 @@ class Columns:
             numbers = [v.name for v in new if not v.is_categorical]
             self._read.update(read_columns(self.data, [v.name for v in new], numbers))
         return {v.name: self._read[v.name] for v in wanted}
+
+
+def _weighable(mechanism: Mechanism, keys: Sequence[str], size: Mapping[str, int]) -> list[str]:
+    """Return the columns, each of so many values, whose blocks have no more than can be summed over.
+
+    >>> from postrand.mechanism import Block
+    >>> from postrand.mechanism.matrix import randomised_response
+    >>> one, two = Block(("pay",), randomised_response(3, 1.0)), Block(("job", "town"), randomised_response(4, 1.0))
+    >>> _weighable(Mechanism([one, two]), ["age"], {"pay": 3, "job": 2, "town": 2000})
+    ['pay']
+    """
+    blocks = list(mechanism.blocks)
+    small = [
+        block
+        for block in blocks
+        if math.prod(size.get(name, 1) for name in block.perturbed) <= MOST_TRUE
+        and block.matrix.size <= MAX_DENSE
+        and all(name in keys or name in size for name in block.variables)
+    ]
+    left = {name for block in blocks if block not in small for name in block.perturbed}
+    fit = [name for name in size if name not in left and size[name] <= MOST_CLASSES]
+    cut = {*fit[MOST_COLUMNS:]} | ({*size} - {*fit})
+    broken = {name for block in blocks if cut & {*block.perturbed} for name in block.perturbed}
+    return [name for name in fit[:MOST_COLUMNS] if name not in broken]

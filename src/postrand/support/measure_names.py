@@ -158,10 +158,10 @@ def weighed_too(names: Sequence[str]) -> tuple[str, ...]:
     """Return that the informed attacker uses the released values of perturbed columns beside the keys; () of none.
 
     >>> weighed_too(["pay"])
-    ('The informed attacker does use the released values of pay, which say something of the keys: figures count this.',)
+    ('The informed attacker does use the released values of pay, as far as they tell of the keys: figures count this.',)
     """
     what = f"The informed attacker does use the released values of {few(list(names))}"
-    return (f"{what}, which say something of the keys: figures count this.",) * bool(names)
+    return (f"{what}, as far as they tell of the keys: figures count this.",) * bool(names)
 
 
 def not_weighed(names: Sequence[str]) -> tuple[str, ...]:

@@ -258,7 +258,7 @@ def risk_figures(
     bounds = {one.code: one for one in most if one.code.startswith("register")}
     return (
         *(replace(one, households=many if one.code in _MEANS else 0, bound=bounds.get(one.code)) for one in exposed),
-        *_taus(truth, report, mechanism, attacks.law, drawn, attacks.why),
+        *_taus(truth, report, attacks.law, drawn, attacks.why),
         *class_figures(truth.keys, drawn, attacks.why, of_split=isinstance(attacks.law, SplitLaw)),
     )
 
@@ -352,7 +352,6 @@ _TAUS: tuple[tuple[Literal["tau1", "tau2"], str], ...] = (
 def _taus(
     truth: TrueFile,
     report: RiskReport | None,
-    mechanism: Mechanism,
     law: Law | None,
     drawn: Sequence[KeyCodes],
     why: str,
@@ -364,7 +363,7 @@ def _taus(
     if known and isinstance(law, KeyLaw):
         both = ExpectedMatches.both(truth.keys, None, truth.weights, "two-way")
         shared = together(truth.household) if law.shares_households else {}
-        left = left_right([replace(one, members=shared) for one in both], mechanism, draws, 0)
+        left = left_right([replace(one, members=shared) for one in both], law, draws, 0)
     for k, (code, text) in enumerate(_TAUS):
         estimate = None if report is None else (report.tau1_estimate, report.tau2_estimate)[k]
         if estimate is None or truth.weights is None:

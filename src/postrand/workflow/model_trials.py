@@ -306,8 +306,8 @@ def _told(fits: Fits, base: _Found, tried: Sequence[_Found | str], before: _Foun
         return fits
     clear, seen = base.clear(CLEAR), [name for one in found for name in one.clear()]
     kept = [name for name in clear if 2 * seen.count(name) > len(tried)]
-    changed = () if before is None else changed_effects(before.effects, base.effects)
-    is_off = any(abs(one.off) > half.get(one.name, math.inf) for one in changed)
+    changed = () if before is None else changed_effects(before.effects, base.effects, half)
+    is_off = any(one.is_off for one in changed)
     first = None if before is None else len(before.clear(CLEAR))
     return dataclasses.replace(fits, effects=len(clear), kept=len(kept), changed=changed, is_off=is_off, before=first)
 

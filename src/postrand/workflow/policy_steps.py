@@ -65,7 +65,7 @@ def next_step(rule: Rule, figures: PlanFigures, *, name: str, why: str, is_met: 
         DOUBTED: "make keys coarser, so that fewer records are alone with them, or perturb more",
         NOT_SHOWN: "ask for these tables in the workload of [split], or for tables of fewer variables in the rule",
         NO_LEDGER: "name the ledger in the plan: [ledger] file = ..., also for a first release",
-        **{NO_UNIT.format(unit=unit): f"name it in the plan: [unit] {unit} = ..." for unit in UNITS.values()},
+        **{NO_UNIT.format(unit=unit): _unit_step(unit) for unit in UNITS.values()},
         **dict.fromkeys(UNKNOWN, _LEFT_OUT),
         SHARED[
             "household"
@@ -102,6 +102,10 @@ def _changes(name: str, why: str, rule: Rule, figures: PlanFigures) -> Iterator[
             yield f"or {figures.words(OF_MEMBERS)} ([split] unit = 'household')"
     if by_size:
         yield figures.words(f"{SIZE_FOUND}: allow such households with share_above; else {WITHOUT_SIZES}")
+
+
+def _unit_step(unit: str) -> str:
+    return f"name it in the plan: [unit] {unit} = ...; where each {unit} has one record, let the rule be on epsilon"
 
 
 def _household_step(figures: PlanFigures) -> str:

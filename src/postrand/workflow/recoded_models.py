@@ -20,14 +20,21 @@ from postrand.recoding.base import is_settled
 from postrand.support.arrow import to_floats
 from postrand.workflow.recoded_means import STEPS, has_amounts, is_number
 
+LITTLE = 0.01
+"""Of a mean or effect: that a recode moves it by less is told of none, however small its standard error."""
+
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """Say of an effect by how much a recode changes it: ``change`` is a share of it before, ``off`` the difference."""
+    """Say of an effect by how much a recode changes it: ``change`` is a share of it before, ``off`` the difference.
+
+    ``is_off``: by more than half of its standard error in a release.
+    """
 
     name: str
     change: float
     off: float
+    is_off: bool = False
 
     def __str__(self) -> str:
         """Return it by steps, without the effect itself.
@@ -36,9 +43,13 @@ class Changed:
         that of ill is more than 20% farther from 0 than that of the values before recoding
         >>> print(Changed("ill", -1.5, -0.9))
         that of ill has another sign than that of the values before recoding
+        >>> print(Changed("ill", 0.03, 0.2, is_off=True))
+        that of ill moves by more than half of its standard error in a release
         """
         if self.change < -1:
             return f"that of {self.name} has another sign than that of the values before recoding"
+        if not abs(self.change) > STEPS[0]:
+            return f"that of {self.name} moves by more than half of its standard error in a release"
         step = max(step for step in STEPS if abs(self.change) > step)
         way = "nearer to 0 than" if self.change < 0 else "farther from 0 than"
         return f"that of {self.name} is more than {step:.0%} {way} that of the values before recoding"
@@ -82,39 +93,42 @@ def _answers(column: pa.ChunkedArray, variable: Variable) -> NDArray[np.bool_]:
 
 
 def changed_effects(
-    before: Mapping[str, tuple[float, float]], after: Mapping[str, tuple[float, float]]
+    before: Mapping[str, tuple[float, float]], after: Mapping[str, tuple[float, float]], half: Mapping[str, float]
 ) -> tuple[Changed, ...]:
     """Return which effects a recode changes, the largest change first; both with their standard errors, by name.
 
-    Those count that differ from 0 before, and change by more than the first of ``STEPS`` and two of its errors.
+    Those count that move by more than ``half`` of their standard error in a release; and those that differ from 0
+    before, and change by more than the first of ``STEPS`` and two of their errors.
 
-    >>> held = {"Intercept": (1.0, 0.1), "ill": (0.60, 0.02), "sex": (0.01, 0.02)}
-    >>> changed_effects(held, {"Intercept": (2.0, 0.1), "ill": (0.75, 0.03), "sex": (0.03, 0.02)})
-    (Changed(name='ill', change=0.25, off=0.15),)
+    >>> held = {"Intercept": (1.0, 0.1), "ill": (0.60, 0.02), "sex": (0.01, 0.02), "age": (0.50, 0.01)}
+    >>> after = {"Intercept": (2.0, 0.1), "ill": (0.75, 0.03), "sex": (0.03, 0.02), "age": (0.48, 0.01)}
+    >>> [(one.name, one.change, one.is_off) for one in changed_effects(held, after, {"ill": 0.2, "age": 0.01})]
+    [('ill', 0.25, False), ('age', -0.04, True)]
     """
     found = []
     for name, (effect, error) in before.items():
-        if name not in after or name.endswith("Intercept") or abs(effect) <= 2 * error:
+        if name not in after or name.endswith("Intercept"):
             continue
-        off = after[name][0] - effect
-        change = float(np.sign(effect) * off / abs(effect))
-        if abs(change) > STEPS[0] and abs(off) > 2 * error:
-            found.append(Changed(name, round(change, 12), round(off, 12)))
+        off, is_clear = after[name][0] - effect, abs(effect) > 2 * error
+        change = float(np.sign(effect) * off / abs(effect)) if is_clear else 0.0
+        is_off = abs(off) > max(half.get(name, np.inf), LITTLE * abs(effect))
+        if is_off or (abs(change) > STEPS[0] and abs(off) > 2 * error):
+            found.append(Changed(name, round(change, 12), round(off, 12), is_off))
     return tuple(sorted(found, key=lambda one: -abs(one.change)))
 
 
 def changed_means(
     before: Mapping[str, tuple[float, float]], after: Mapping[str, tuple[float, float]], least: Mapping[str, float]
 ) -> tuple[Changed, ...]:
-    """Return which means of groups a recode moves by more than ``least``, farthest first, as a multiple of that.
+    """Return which means of groups a recode moves by more than ``least`` and ``LITTLE`` of them, farthest first.
 
     >>> before, after = {"young": (10.0, 1.0), "old": (20.0, 1.0)}, {"young": (12.0, 1.0), "old": (20.1, 1.0)}
     >>> changed_means(before, after, {"young": 1.0, "old": 1.0})
-    (Changed(name='young', change=0.2, off=2.0),)
+    (Changed(name='young', change=0.2, off=2.0, is_off=True),)
     """
     found = []
     for name, (mean, _) in before.items():
         off = after[name][0] - mean if name in after else 0.0
-        if abs(off) > least.get(name, np.inf):
-            found.append(Changed(name, off / abs(mean) if mean else 0.0, off))
-    return tuple(sorted(found, key=lambda one: -abs(one.off) / least[one.name]))
+        if abs(off) > max(least.get(name, np.inf), LITTLE * abs(mean)):
+            found.append(Changed(name, off / abs(mean) if mean else 0.0, off, is_off=True))
+    return tuple(sorted(found, key=lambda one: -abs(one.change)))
