@@ -94,11 +94,11 @@ def test_the_two_pages_say_what_is_decided_in_sentences() -> None:
         "also know these, figures are too low.",
         "Informed attacker, who knows the keys of each person, and looks for one at a time "
         "Persons found rightly 1,000 (100%) 600 (60%) 30 (3%)",
-        "chance above 20% not computed 25% 50%",
+        "chance is above 20% not computed 25% 50%",
         "Where a risk is larger after than before: a person may be easier to find",
         "Not known, the risk of households: no variable has the role 'household'.",
         "Not known, the risk from the register attacker: no sampling fraction or weight was given.",
-        "the keys of all members of a household together Households found with a chance above 20% 99% 74% 21%",
+        "the keys of all members of a household together Households whose chance is above 20% 99% 74% 21%",
         "larger of each side alone: before the plan τ2, after the plan that of all records",
         "The office's policy: 1 of 2 rules is not met (each with its limit: on the second page).",
         "Not met: Records alone; at most 1%, before 46%, after 97%. No rule is about households.",
@@ -188,7 +188,7 @@ def test_the_limit_of_a_rule_is_never_cut() -> None:
         rules = (Verdict(("rule of measures " * 12)[:length].strip(), limit, "2", "3", False, "why " * 60),) * 30
         text = Page(report.decision_page(decision_of(LONG, PolicyCheck("p", "", rules), certify(law()), FOUND))).text
         assert text.count("never column0") == text.count(limit) > 30, length
-        assert text.count("Rule Limit Before After Result") == 2
+        assert text.count("Rule Limit Recoded After Result") == 2
 
 
 def test_the_grey_bars_are_named_by_their_file_and_a_shared_value_has_its_share_of_the_households() -> None:

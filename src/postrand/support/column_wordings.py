@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from postrand.support.showing import few
+
 COLUMN_WORDINGS: Mapping[str, str] = {
     "limit.ranks_only": (
         "There is no guarantee by ε for {variables:list}: a value never leaves its neighbourhood. β is an average."
@@ -45,6 +47,18 @@ EITHER_WAY, TOO_LOW = "it can be too high or too low", "it can only be too low"
 """How such a figure differs from that of the values; the second where no value is below the number of its band."""
 NUMBERED_BANDS = 'bands whose labels are numbers, as bands = [0, 1000], labels = ["500", "1500"] in [[recodes]]'
 """What keeps means of an exact amount."""
+
+
+def taken_for_public(names: Sequence[str]) -> tuple[str, ...]:
+    """Return that recodes without a provenance count as chosen without the file; () of none.
+
+    >>> taken_for_public(["age"])
+    ('How age was recoded is taken for public, as if the file had not been looked at: its author has to confirm that.',)
+    """
+    if not names:
+        return ()
+    text = f"How {few(list(names))} {'was' if len(names) == 1 else 'were'} recoded is taken for public"
+    return (f"{text}, as if the file had not been looked at: its author has to confirm that.",)
 
 
 def no_weighted(names: Sequence[str]) -> str:

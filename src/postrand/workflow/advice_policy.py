@@ -18,6 +18,7 @@ from postrand.workflow.advice_choice import Trial, designed, worth_met
 from postrand.workflow.advice_needs import Limit, Needs
 from postrand.workflow.advice_plan import Advised, Asked
 from postrand.workflow.advice_risk import LEVELS, values
+from postrand.workflow.broken_rules import NO_MORE
 from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.near_misses import MISSED
 from postrand.workflow.policy_check import PolicyCheck, Verdict, check_policy, name_of_worth
@@ -38,6 +39,8 @@ def rules_met(checked: PolicyCheck) -> str:
     missed = "; ".join(map(_missed, checked.failed))
     named = Policy((), checked.title).named
     of = f"rules of {named}" if many > 1 else f"rule of {named}"
+    some = sum(one.is_met and NO_MORE in one.why for one in checked.verdicts)
+    of += f", {some} of them {NO_MORE}" * bool(some)
     return f"meets {many - len(checked.failed)} of {many} {of}" + f"; not met: {missed}" * bool(missed)
 
 

@@ -49,8 +49,8 @@ WITH_FILE = (
 )
 WITH_SIZES = (
     "No value of a record chose its blocks or epsilon: they follow from the codebook, the number of records and what "
-    "was asked. The codebook's categories{recodes} count as public: compare categories that were read from the file "
-    "with the questionnaire"
+    "was asked. The codebook's categories{recodes} are taken for public, which only its author can confirm: compare "
+    "categories that were read from the file with the questionnaire"
 )
 UNMARKED = (
     ", and where anything of the file led to a recode (counts, means, or what an earlier advice said of it), write "
@@ -208,7 +208,7 @@ def _basis(trial: Trial) -> str:
     bands = [str(entry["variable"]) for entry in trial.candidate.recodes if "bands" in entry]
     added = {str(entry["variable"]) for entry in trial.candidate.recodes}
     recodes = trial.plan.codebook.recodes
-    public = few([one.variable for one in recodes if not one.is_confidential and one.variable not in added])
+    public = few([one.variable for one in recodes if not one.provenance and one.variable not in added])
     said = WITH_SIZES.format(recodes=f" and recodes (of {public})" * bool(public)) + (UNMARKED if public else ".")
     said = BANDS.format(names=", ".join(bands)) if bands else said
     looked = [one.variable for one in recodes if one.is_confidential and one.variable not in added]

@@ -55,8 +55,8 @@ MAX_TABLES = 220
 _ON = " on the records that show all variables of the model"
 _NUMBERS_OF = ("two", "three", "four")
 _RECODE = (
-    "choose limits and bands of numbers that fewer values are far from, or labels nearer to the values, and mark the "
-    'recode: provenance = "confidential"'
+    "make bands narrower, limits farther out, or labels nearer to the values; what the file chooses of them is marked "
+    'provenance = "confidential"'
 )
 _FIT = "merge categories, name fewer variables, perturb fewer, or allow a larger epsilon"
 _INSTEAD = "give {} categories by a recode to perturb it, or release it as it is"
@@ -243,7 +243,8 @@ def _named(
             yield Verdict(name, False, in_short([changed[model.table[0]]]))
         elif (fits := of.fits.get(name)) is not None:
             steps = "; ".join([*[_FIT] * (not fits.is_found), *[_RECODE] * fits.is_off])
-            yield Verdict(name, fits.is_met, str(fits) if fits.is_met else f"{fits}. Next: {steps}")
+            why = "because of the recodes, not of the perturbation: " * (fits.is_found and fits.is_off)
+            yield Verdict(name, fits.is_met, str(fits) if fits.is_met else f"{why}{fits}. Next: {steps}")
         elif model.kind != "model" and not {*model.table} & {*perturbed}:
             yield Verdict(name, True, "none of its variables is perturbed")
         elif model.kind != "model":

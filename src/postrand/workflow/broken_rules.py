@@ -42,7 +42,7 @@ def _above(rule: Rule, figures: PlanFigures) -> str:
         return ""
     (share, name), *others = ((outward_percent(share), name) for share, name in above)
     more = "".join(f", {other} {own}" for own, other in others)
-    return f"{NO_MORE}; for who knows {name} too, {share} of the {figures.words('persons')} have more{more}"
+    return f"{NO_MORE}; for who knows {name} too, {share} of the {figures.words('persons')} are above the limit{more}"
 
 
 def _percent(links: float, records: int) -> str:

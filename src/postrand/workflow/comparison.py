@@ -72,7 +72,7 @@ class PlanFigures:
     variables together. ``moves``: how far numbers typically move;
     ``unmoved``: of those that hardly do, what a curator is warned of.
     ``merged`` says which recodes merge too few records, ``swallowed`` which codes for no answer count as values,
-    ``guessed`` what is guessed of perturbed sensitive variables by who knows which record is a person's,
+    ``unstated`` recodes of no stated provenance, ``guessed`` what is guessed of perturbed sensitive variables,
     ``means`` of which variables recodes change the mean. ``in_part`` says which unperturbed columns go with keys
     in part. ``small``: which perturbed variables have categories of which a release tells too little. ``lacking``:
     what the release does not tell of how the records were drawn. ``dropped``: columns with the role ``drop``.
@@ -103,6 +103,7 @@ class PlanFigures:
     settings: tuple[tuple[str, str], ...]
     unperturbed: tuple[str, ...] = ()
     not_covered: tuple[str, ...] = ()
+    unstated: tuple[str, ...] = ()
     crossed: tuple[TableWorth, ...] = ()
     two_left: tuple[TableWorth, ...] = ()
     own: tuple[TableWorth, ...] = ()

@@ -18,6 +18,7 @@ from postrand.report.internal import ONLY_FOR_THEM, Decision, RiskRow
 from postrand.report.table_worth import shown, worth_line
 from postrand.risk.findings import Findings
 from postrand.risk.informed import THRESHOLD
+from postrand.support.column_wordings import taken_for_public
 from postrand.support.measure_names import HOW_MUCH, KNOWN_TO_IT, LEARNS, UNKNOWN_TO_IT
 from postrand.support.series_words import together
 from postrand.support.showing import ORDERS, capital, outward, outward_percent
@@ -37,12 +38,12 @@ _HIGH = f"{100 * THRESHOLD:g}%"
 MEASURES = {
     "correct_matches": "Persons found rightly",
     "individual_risk_largest": "Largest chance that a person is found",
-    "individual_risk_above": f"Persons found with a chance above {_HIGH}",
+    "individual_risk_above": f"Persons whose chance is above {_HIGH}",
     "household_risk": "Households with a member found rightly",
-    "household_risk_above": f"Households with a member found with a chance above {_HIGH}",
+    "household_risk_above": f"Households with a member whose chance is above {_HIGH}",
     "joint_household_risk": "Households found rightly",
     "joint_household_risk_largest": "Largest chance that a household is found",
-    "joint_household_risk_above": f"Households found with a chance above {_HIGH}",
+    "joint_household_risk_above": f"Households whose chance is above {_HIGH}",
     "register_matches": "Persons found rightly",
     "register_risk_largest": "Largest chance that a person is found",
     "tau1": "Records unique in the file and the population (τ1)",
@@ -81,7 +82,7 @@ def decision_of(
         notes=tuple(risk_notes(figures)),
         is_recoded=bool(figures.as_is),
         claims=_claims(figures),
-        limits=limits_of(certificate),
+        limits=(*limits_of(certificate), *taken_for_public(figures.unstated)),
         findings=tuple(map(_sentence, found.brief)),
         worth=tuple(_sentence(text) for text in _worth(figures)),
         checks=tuple(_checks(policy)),
@@ -237,7 +238,8 @@ def _checks(policy: PolicyCheck | None) -> Iterator[str]:
     if policy.is_met:
         told = [(one.rule, one.why.replace(f"{NO_MORE}; ", "")) for one in policy.verdicts if one.why]
         of_these = "; of these, " * bool(told) + "; ".join(f"{rule}: {why}" for rule, why in told)
-        but = f", some {NO_MORE}" * any(NO_MORE in one.why for one in policy.verdicts)
+        some = sum(NO_MORE in one.why for one in policy.verdicts)
+        but = f", {some} of them {NO_MORE}" * bool(some)
         yield f"The office's policy: all {len(policy.verdicts)} rules are met{but} ({_TABLE}){of_these}{apart}."
     else:
         many = f"{len(policy.failed)} of {len(policy.verdicts)} rules"

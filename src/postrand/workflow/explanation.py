@@ -22,7 +22,7 @@ from postrand.report.table_worth import (
     shown,
 )
 from postrand.support import wordings
-from postrand.support.column_wordings import relations_lost
+from postrand.support.column_wordings import relations_lost, taken_for_public
 from postrand.support.guesses import of_hundred
 from postrand.support.measure_names import KNOWN_TO_IT, UNKNOWN_TO_IT
 from postrand.support.showing import ORDERS, capital, few, outward, outward_percent
@@ -229,7 +229,7 @@ def _fewer(figures: PlanFigures) -> Iterator[str]:
 def _unprotected(figures: PlanFigures) -> Iterator[str]:
     found = (text for text in figures.findings if text not in figures.means.values())
     yield from (f"{_first(text)}." for text in found)
-    yield from figures.not_covered
+    yield from (*figures.not_covered, *taken_for_public(figures.unstated))
 
 
 def _has_no_answer(variable: Variable) -> bool:

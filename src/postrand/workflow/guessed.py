@@ -108,8 +108,8 @@ def guessed_in_words(found: Sequence[Guess], persons: str = "persons", facts: Se
     Who knows which record is a person's, and how frequent values are, guesses insured from its released value alone
     rightly for about 86 of 100 persons (without it 84), and is at most 93.1% sure that it is yes, 50% that it is no;
     ill: 60 (55). Who knows the keys of the person, too, and weighs them with all values of the record, guesses insured
-    rightly for about 88 (from the keys alone, without the record, 85). A guess of one person can be surer: the claims
-    bound each.
+    rightly for about 88 (from the keys alone, without the record, 85). The surest guess
+    of one person can be surer than said: only the claims bound it.
     """
     if not found:
         return
@@ -133,7 +133,7 @@ def guessed_in_words(found: Sequence[Guess], persons: str = "persons", facts: Se
         for one in both[:1]
     ]
     says += [f"{one.name}: {of_hundred(one.right)} ({of_hundred(one.without)})" for one in both[1:]]
-    yield f"{text}{'; '.join(says)}. A guess of one person can be surer: the claims bound each."
+    yield f"{text}{'; '.join(says)}. The surest guess of one person can be surer than said: only the claims bound it."
 
 
 def _no_less(told: Told, own: Guess) -> Told:

@@ -164,6 +164,7 @@ def computed(
         ways=ways,
         levels=levels_in_words(plan, certificate.account.total, units, largest) if names else (),
         not_covered=certificate.not_covered,
+        unstated=tuple(one.variable for one in plan.codebook.recodes if not one.provenance),
         little=little_left(mechanism, records, at_hand=() if houses else one_way),
         risk_leaves_out=(*left_out(plan), *(() if told is None else following(told, keys, counted_in(risks)))),
         uncounted=uncounted,
