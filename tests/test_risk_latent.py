@@ -321,6 +321,22 @@ def test_of_households_of_which_one_member_shows_values_some_whole_ones_are_trie
         assert told.right == pytest.approx(wanted, abs=0.05)
 
 
+def test_a_record_shows_the_stratum_by_which_a_fact_was_perturbed():
+    """In one stratum nothing changes, in the other the values are rotated: who sees the stratum knows all of them."""
+    rng, n = np.random.default_rng(28), 400
+    values = {"a": rng.integers(0, 3, n), "b": rng.integers(0, 4, n), "y": rng.integers(0, 3, n)}
+    values["w"] = np.r_[0, rng.integers(0, 2, n - 1)]
+    turned = (replace(v, categories=("w1", "w0")) if v.name == "w" else v for v in BOOK.variables)
+    book = Codebook(tuple(turned))  # neither the order of the alphabet nor that of the file
+    matrix = np.kron(np.diag([1.0, 0.0]), np.eye(3)) + np.kron(np.diag([0.0, 1.0]), np.roll(np.eye(3), 1, axis=1))
+    block = Block(("w", "y"), TransitionMatrix.from_array(matrix), [*np.ndindex(2, 3)], given=("w",))
+    noise = [Block((name,), TransitionMatrix.from_array(np.full((k, k), 1 / k))) for name, k in (("a", 3), ("b", 4))]
+    truth = TrueFile.read(frame(values), book)
+    told = {one.name: one for one in truth.told_facts(Mechanism([*noise, block], book))}
+    assert told["y"].right == 1.0
+    assert told["y"].without < 0.6
+
+
 def test_a_missing_value_that_is_kept_is_no_fact():
     """One in ten has none: of the others as many are guessed rightly as where all have an answer."""
     rng, n = np.random.default_rng(26), 4000

@@ -68,23 +68,34 @@ class Columns:
         return {name: Sampled(pa.table({name: held}), len(held), {}).codes(name) for name, held in columns.items()}
 
     def with_classes(self, keys: KeyCodes, mechanism: Mechanism) -> KeyCodes:
-        """Return the keys with the classes of the columns that a mechanism leaves unperturbed beside them."""
+        """Return the keys with the classes of the columns that a mechanism leaves unperturbed beside them.
+
+        Of columns that a block reads, such as strata, these are the categories, by which the block has its matrices.
+        """
         beside = self._beside(keys, mechanism) if keys.records <= MOST_RECORDS else []
-        held = classes_of(self._columns(beside), {v.name for v in beside if v.is_categorical})
+        given = {name for block in mechanism.blocks for name in block.variables}
+        read = [v.name for v in beside if v.name in given and v.is_categorical]
+        rest = [v for v in beside if v.name not in given]
+        held = classes_of(self._columns(rest), {v.name for v in rest if v.is_categorical})
+        for name, one in self._codes(read).items():
+            keys = keys.with_column(name, one.codes[0], one.shape[0])
         for name, (codes, size) in held.items():
             keys = keys.with_column(name, codes, size)
         return keys
 
     def perturbed(self, keys: KeyCodes, mechanism: Mechanism) -> dict[str, KeyCodes]:
         """Return the keys with each other perturbed variable beside them, of a file that is not too large."""
-        book, there = self.codebook, columns_in(self.data)
+        there = columns_in(self.data)
         other = [name for name in mechanism.variables if name in there and name not in keys.names]
-        asked = other if keys.records <= MOST_RECORDS else []
-        if new := [name for name in asked if name not in self._coded]:
-            coded = code_data(self.data, new, book)
-            self._coded.update({name: key_codes(coded, [name], "category") for name in new})
-        read = {name: self._coded[name] for name in asked}
+        read = self._codes(other if keys.records <= MOST_RECORDS else [])
         return {name: keys.with_column(name, one.codes[0], one.shape[0]) for name, one in read.items()}
+
+    def _codes(self, names: Sequence[str]) -> dict[str, KeyCodes]:
+        """Return the codes of these columns by their categories, each as a key of its own."""
+        if new := [name for name in names if name not in self._coded]:
+            coded = code_data(self.data, new, self.codebook)
+            self._coded.update({name: key_codes(coded, [name], "category") for name in new})
+        return {name: self._coded[name] for name in names}
 
     def latent(
         self, keys: KeyCodes, mechanism: Mechanism, household: IntArray | None, *, every: bool = False
