@@ -55,7 +55,7 @@ MAX_TABLES = 220
 _ON = " on the records that show all variables of the model"
 _NUMBERS_OF = ("two", "three", "four")
 _RECODE = (
-    "make bands narrower, limits farther out, or labels nearer to the values; what the file chooses of them is marked "
+    "make bands narrower, limits farther out, or labels nearer to the values; if the file chooses them, write "
     'provenance = "confidential"'
 )
 _FIT = "merge categories, name fewer variables, perturb fewer, or allow a larger epsilon"

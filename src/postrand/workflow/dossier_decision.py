@@ -209,7 +209,8 @@ def risk_notes(figures: PlanFigures) -> Iterator[str]:
     alone = figures.risk("below_2")
     if alone is not None and alone.before is not None:
         share = _percent(alone.before)
-        yield f"Before means {figures.before_is}: there, {share} of the records are alone with their keys."
+        where = "In the recoded file, not perturbed," if figures.as_is else f"Before means {figures.before_is}: there,"
+        yield f"{where} {share} of the records are alone with their keys."
 
 
 def _kind(code: str) -> str:

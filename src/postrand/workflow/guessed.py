@@ -99,7 +99,9 @@ def _matrix(block: Block, book: Codebook, name: str) -> FloatArray | None:
     return None if found is None else found[0]
 
 
-def guessed_in_words(found: Sequence[Guess], persons: str = "persons", facts: Sequence[Told] = ()) -> Iterator[str]:
+def guessed_in_words(
+    found: Sequence[Guess], persons: str = "persons", facts: Sequence[Told] = (), *, is_split: bool = False
+) -> Iterator[str]:
     """Yield what is guessed in a sentence, and from the keys and all released values in another; () without variables.
 
     >>> insured = Guess("insured", 0.86, 0.84, (("yes", 0.931), ("no", 0.5)))
@@ -108,14 +110,15 @@ def guessed_in_words(found: Sequence[Guess], persons: str = "persons", facts: Se
     Who knows which record is a person's, and how frequent values are, guesses insured from its released value alone
     rightly for about 86 of 100 persons (without it 84), and is at most 93.1% sure that it is yes, 50% that it is no;
     ill: 60 (55). Who knows the keys of the person, too, and weighs them with all values of the record, guesses insured
-    rightly for about 88 (from the keys alone, without the record, 85). The surest guess
-    of one person can be surer than said: only the claims bound it.
+    rightly for about 88 (from the keys alone, without the record, 85). Who knows more
+    of a person can be surer: only the claims bound it.
     """
     if not found:
         return
     (first, *rest), more = found[:NAMED], len(found) - NAMED
     text = f"Who knows which record is a person's, and how frequent values are, guesses {first.name} from its released "
-    text += f"value alone rightly for about {of_hundred(first.right)} of 100 {persons} (without it "
+    text += f"value alone{', if the record shows one,' * is_split} rightly for about {of_hundred(first.right)} of 100 "
+    text += f"{persons} (without it "
     text += f"{of_hundred(first.blind)})"
     text += _sure(first, ", and is ")
     for one in rest:
@@ -133,7 +136,7 @@ def guessed_in_words(found: Sequence[Guess], persons: str = "persons", facts: Se
         for one in both[:1]
     ]
     says += [f"{one.name}: {of_hundred(one.right)} ({of_hundred(one.without)})" for one in both[1:]]
-    yield f"{text}{'; '.join(says)}. The surest guess of one person can be surer than said: only the claims bound it."
+    yield f"{text}{'; '.join(says)}. Who knows more of a person can be surer: only the claims bound it."
 
 
 def _no_less(told: Told, own: Guess) -> Told:

@@ -175,7 +175,7 @@ def computed(
         shown=sum((houses or {}).values()) if plan.split is not None and plan.split.of_members else 0,
         lone_sizes=0 if told is None or told.sizes is None else told.sizes.lone,
         findings=() if told is None else told.inside,
-        guessed=tuple(guessed_in_words(held, words("persons"), facts_in(risks))),
+        guessed=tuple(guessed_in_words(held, words("persons"), facts_in(risks), is_split=mechanism.split is not None)),
         swallowed=() if told is None else tuple(one.sentence for one in told.found if one.code == "swallowed"),
         small=small_groups(mechanism, records, law, houses) if records >= LEAST_RECORDS else "",
         dropped=tuple(one.name for one in plan.codebook.with_role("drop")),
