@@ -42,8 +42,8 @@ def _above(rule: Rule, figures: PlanFigures) -> str:
         return ""
     (share, name), *others = ((outward_percent(share), name) for share, name in above)
     more = "".join(f", {other} {own}" for own, other in others)
-    above = f"{share} of the {figures.words('persons')} are above the limit{more}, which breaks it"
-    return f"{NO_MORE}; for who knows {name} too, {above}"
+    told = f"{share} of the {figures.words('persons')} are above the limit{more}, which breaks it"
+    return f"{NO_MORE}; for who knows {name} too, {told}"
 
 
 def _percent(links: float, records: int) -> str:
