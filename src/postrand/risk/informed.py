@@ -136,7 +136,7 @@ class Informed:
     (:func:`postrand.risk.member_links.claimed_members`). ``releases`` were drawn, 0 before perturbation.
     ``of_two``: each figure is the larger of two knowledges, see :func:`informed`. ``shown``: the unperturbed columns
     that he weighs records by, each with a key that it goes with; ``latent``: the perturbed ones beside the keys, those
-    that tell nothing among them.
+    that tell nothing among them (:meth:`postrand.risk.exposure.TrueFile.exposure`).
     """
 
     anyone: Matches
@@ -223,8 +223,7 @@ def informed(
     if shown is None:
         return found
     other = _weighed(truth, law, household, alone, shown, np.random.default_rng([seed, 1]))
-    latent = () if shown.latent is None else shown.latent.names
-    return replace(found.at_least(other), of_two=found.of_two, shown=shown.pairs(truth), latent=latent)
+    return replace(found.at_least(other), of_two=found.of_two, shown=shown.pairs(truth))
 
 
 def _after(

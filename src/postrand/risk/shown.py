@@ -84,7 +84,7 @@ def shown_of(keys: KeyCodes, columns: Mapping[str, pa.ChunkedArray], coded: Coll
     """Return what unperturbed ``columns`` show of the keys; None where none says anything, or keys are missing.
 
     ``coded`` are those with categories. A column says something of a key where their information is more than chance
-    explains: (:func:`postrand.risk.telling.is_more`).
+    explains (:func:`postrand.risk.telling.is_more`).
     Columns that say most come first. A further key of a column is taken where ``RECORDS_A_CELL`` records are left for
     each class that occurs with the keys. The law is that of the file, with one record more for each cell of keys,
     spread as the whole. Further columns of a key follow (:func:`_further`).
