@@ -154,7 +154,7 @@ def test_weights_and_strata_count_in_every_copy() -> None:
 
 def test_what_a_split_does_not_show_together_is_answered_and_said_to_rest_on_the_model() -> None:
     done = apart()
-    with pytest.raises(EstimationError, match="no record shows all variables"):
+    with pytest.raises(EstimationError, match="no record shows all these variables"):
         estimate.table(done.released, ["sex", "ill"], done.mechanism)
     found: Any = estimate.table(done.released, ["sex", "ill"], done.mechanism, method="model", model=done)
     assert found.value.shape == (2, 2)
