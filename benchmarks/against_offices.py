@@ -7,9 +7,9 @@ Everybody's attacker knows urbrur, walls, water, sex and the ten-year age band o
 
 - below 3: share of the records whose released values of these five fewer than three records have; a suppressed value
   is a value.
-- found: right links of 1,000 persons, by an attacker who knows that they are in the file, the method and its matrices.
+- found: correct matches of 1,000 persons, by an attacker who knows that they are in the file, the method and its matrices.
 - certain: share of the persons whose best link the attacker gives a probability above one half.
-- register: expected number of right links of all records with a register of the population (weights of 100).
+- register: expected number of correct matches of all records with a register of the population (weights of 100).
 - worth 1, worth 2: median number of unperturbed records that give tables of one and two of these variables as
   precisely, ``1 / (1/n + MSE / (1 − Σ p²))``; MSE is that of the table's shares to the file's, over releases.
 - error 2: mean absolute error of the shares of tables of two, in points per hundred; bias 2: that of their mean.

@@ -145,7 +145,7 @@ def test_where_no_plan_meets_a_rule_on_worth_it_is_said_what_would(folder: Path)
     fewer = re.search(r"a split with region in (\d+) categories, in place of 11", line)
     without = re.search(r"a split without (\w+)", line)
     assert level
-    assert f"{level[0]} (right links grow with epsilon);" in line
+    assert f"{level[0]} (correct matches grow with epsilon);" in line
     assert fewer
     assert without
     again = advised(

@@ -77,11 +77,11 @@ def test_right_links_are_not_known_where_a_key_has_no_categories(tmp_path):
         words = ["advise", str(tmp_path / "p.csv"), "--codebook", str(tmp_path / f"{role}.toml")]
         run = CliRunner().invoke(main, [*words, "--limit", "epsilon <= 4", "--out", str(tmp_path / role)])
         short = run.output.partition("In short:")[2].partition("\n\n")[0]
-        assert (f"right links: {said}" in short) == (role == "key")
+        assert (f"correct matches: {said}" in short) == (role == "key")
         assert (f"  Risk: {said}\n" in run.output) == (role == "key")
         assert ("matches, informed attacker, all persons: 1" in run.output) == (role == "drop")
         assert "nothing of born" not in run.output
-        assert ("right links of the informed attacker: " in short) == (role == "drop")
+        assert ("correct matches of the informed attacker: " in short) == (role == "drop")
 
 
 @pytest.mark.parametrize(("of_members", "shared"), [(False, False), (True, False), (False, True)])

@@ -292,7 +292,7 @@ def test_advice_says_why_a_precision_is_not_known(tmp_path):
             *("--limit", "epsilon <= 4", *asked, "--out", tmp_path / "advice"),
         )
     assert "Asked: 9 points for roof: not known: all records of a household share one draw of its values" in text
-    lines = [line for line in text.splitlines() if line.startswith("Plan ") and "right links" in line]
+    lines = [line for line in text.splitlines() if line.startswith("Plan ") and "correct matches" in line]
     (split, *others) = lines  # what one member of each household shows is drawn by itself
     assert split.startswith("Plan 1 (split, one member of each household): epsilon = 4 for a record; of a household")
     assert split.endswith("precision: met")

@@ -116,7 +116,7 @@ def test_the_dossier_takes_a_sampling_fraction(started):
     assert call(*asked, "0.1", "--dossier", folder / "in").exit_code == 0
     inside = (folder / "in" / "dossier.html").read_text("utf-8")
     assert "not computed: no sampling" not in inside
-    assert "Expected right links, register attacker" in inside
+    assert "Expected correct matches, register attacker" in inside
 
 
 def test_the_report_is_made_again(started):

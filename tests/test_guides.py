@@ -38,7 +38,7 @@ def test_each_role_finds_what_its_tutorial_shows(released, monkeypatch, name):
 @pytest.mark.slow
 def test_the_risks_of_the_officer_s_tutorial_are_those_of_the_dossier(released):
     page = (ROOT / "docs" / "tutorial-officer.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| (?:right links|largest).*? \| ([\d.]+).*? \| ([\d.]+)", page, re.MULTILINE)
+    rows = re.findall(r"^\| (?:correct matches|largest).*? \| ([\d.]+).*? \| ([\d.]+)", page, re.MULTILINE)
     dossier = (released / "internal" / "dossier.html").read_text(encoding="utf-8")
     assert len(rows) == 3
     assert {

@@ -93,7 +93,7 @@ def test_a_plan_that_perturbs_what_sizes_tell_must_decide(folder: Path) -> None:
 
 
 def test_a_size_counts_for_the_informed_attacker_whatever_role_its_column_has(folder: Path) -> None:
-    """Perturbed, unperturbed or dropped: the numbers show it, and right links are the same but for the draws."""
+    """Perturbed, unperturbed or dropped: the numbers show it, and correct matches are the same but for the draws."""
     asked = [{"measure": "correct_matches", "at_most": 2000}, {"measure": "k", "at_least": 2, "share_below": 1.0}]
     rules = policy_from_dict({"rules": asked})
     hidden = figures_of(planned(folder, "area age members", 'as_is = ["hh"]'))

@@ -117,7 +117,7 @@ def test_every_page_says_what_somebody_finds_who_knows_one_column_besides_the_ke
     for name in ("trade", "school"):
         full = figures_of(knowing(load_plan(plan), [name])).risk("correct_matches")
         assert held[name] == pytest.approx(full.after, abs=6 * full.error)
-    told = "Who knows pay besides the keys finds about 300 right links after the plan (before: 300)"
+    told = "Who knows pay besides the keys finds about 300 correct matches after the plan (before: 300)"
     (plan.parent / "policy.toml").write_text(
         f'[[rules]]\nmeasure = "correct_matches"\nat_most = {(links.after or 0) + 1}\n'
         '[[rules]]\nmeasure = "individual_risk"\nat_most = 0.5\nshare_above = 0.01\n',
@@ -129,7 +129,7 @@ def test_every_page_says_what_somebody_finds_who_knows_one_column_besides_the_ke
         assert done.exit_code == 0, done.output
         assert told in done.output
     page = CliRunner().invoke(main, check).output
-    assert "who knows pay too finds about 300 right links (100% of all)" in page
+    assert "who knows pay too finds about 300 correct matches (100% of all)" in page
     broken = "for who knows pay too, 100% of the persons are above the limit"
     assert f"pass: only for attackers who know no more than the keys; {broken}" in page
     CliRunner().invoke(main, ["explain", str(plan), "--decision", str(tmp_path / "page.html")])

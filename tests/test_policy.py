@@ -809,12 +809,12 @@ def test_a_plan_at_a_glance_has_no_number_where_the_rule_says_it_is_not_known(fo
     needs = needs_from("register", ["epsilon <= 3"], ["tables"])
     (plan, *_) = advise(folder / "people.parquet", codebook, needs, folder / "advice", fraction=0.1).plans
     told = "the risk leaves out educ, released unperturbed: what stands there goes with age, so that who knows"
-    assert "right links of the informed attacker: " in next(at_a_glance([plan]))
+    assert "correct matches of the informed attacker: " in next(at_a_glance([plan]))
     left = dataclasses.replace(plan, figures=dataclasses.replace(plan.figures, risk_leaves_out=(told,)))
     (line,) = at_a_glance([left])
-    assert "right links: not known: the risk leaves out educ, released unperturbed; " in line
+    assert "correct matches: not known: the risk leaves out educ, released unperturbed; " in line
     first, second = at_a_glance([left, left])
-    assert (first, "right links: not known, as of plan 1; " in second) == (line, True)
+    assert (first, "correct matches: not known, as of plan 1; " in second) == (line, True)
     shared = [dataclasses.replace(one, effective_records=None, why=SHARED["household"]) for one in plan.figures.one_way]
     left = dataclasses.replace(plan, figures=dataclasses.replace(plan.figures, one_way=tuple(shared)))
     first, second = at_a_glance([left, left])
@@ -827,4 +827,4 @@ def test_a_rule_that_is_not_met_says_which_before_where_keys_are_recoded(figures
     made = check_policy(figures, rules)
     plain, recoded = ([*_checks(dataclasses.replace(made, before_is=one))][1] for one in (AS_IS, RECODED))
     assert f", before {made.verdicts[0].before}, after" in plain
-    assert f", before (recoded, not perturbed) {made.verdicts[0].before}, after" in recoded
+    assert f", before (in the recoded file) {made.verdicts[0].before}, after" in recoded

@@ -249,7 +249,7 @@ def test_the_dossier_compares_the_split_with_blocks_and_other_levels(inside, tmp
     for row in data["split"][WORTH]:  # this plan's prior is the file: it has the same subsets
         assert float(row[WORTH_HEAD].replace(",", "")) == pytest.approx(own[row["Table"]], rel=0.02)
     assert "the attacker also sees which variables each record shows" in text
-    row = re.findall(r"Informed attacker: right links, all 3,000 persons (.*?) Informed", text)[0]
+    row = re.findall(r"Informed attacker: correct matches, all 3,000 persons (.*?) Informed", text)[0]
     assert "not computed" not in row
     assert data["counts"]["sex"] == {
         f"sex{k}": int(n) for k, n in enumerate(np.bincount(np.random.default_rng(4).binomial(1, 0.4, 3_000)))

@@ -56,7 +56,7 @@ def claims_of_margins(keys, out, law):
 @pytest.mark.statistical
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 4.0])
 def test_the_claims_of_the_attacker_who_knows_the_matrix_are_calibrated(epsilon):
-    """20 releases of 1,500 persons, all targets: the mean claim is the rate of right links.
+    """20 releases of 1,500 persons, all targets: the mean claim is the rate of correct matches.
 
     Within 4.9 standard errors of the rate (alpha 1e-6 if calibrated) and 4% for the attacker's estimated law. What an
     attacker claims who takes the keys for independent is rejected at a level of 2 a key, where it matters most.
@@ -94,7 +94,7 @@ def test_before_perturbation_by_brute_force():
 
 @pytest.mark.statistical
 def test_after_perturbation_against_other_releases(monkeypatch):
-    """Right links of 60 further releases lie in the prediction interval; households are found as often as said.
+    """Correct matches of 60 further releases lie in the prediction interval; households are found as often as said.
 
     The interval holds 95% of releases at least: fewer than 48 of 60 has a probability below 1e-5.
     """
@@ -216,7 +216,7 @@ def test_files_are_read_by_role_and_say_what_is_missing():
     assert low.weights is None
     rows = {str(row["Measure"]): row for row in exposure_rows(low.exposure(), "why not", low)}
     assert "a weight is below 1" in str(rows["Risk of a person, register attacker"]["Before"])
-    assert rows["Informed attacker: right links, all 4 persons"]["After"] == "not computed: why not"
+    assert rows["Informed attacker: correct matches, all 4 persons"]["After"] == "not computed: why not"
     alone = TrueFile.read(frame, book.select(["sex"]))
     assert alone is not None
     rows = {str(row["Measure"]): row for row in exposure_rows(alone.exposure(), alone.exposure(law), alone)}

@@ -185,7 +185,7 @@ def best_links(law):
 
 @pytest.mark.statistical
 def test_claims_of_the_informed_attacker_are_the_links_that_are_right():
-    """Attack 200 releases: the share of right links, alpha 1e-6."""
+    """Attack 200 releases: the share of correct matches, alpha 1e-6."""
     rng = np.random.default_rng(7)
     members = rng.integers(0, 6, (60, 3))
     claims, rights = [], []
@@ -213,7 +213,7 @@ def couples(many):
 
 @pytest.mark.statistical
 def test_many_households_of_one_size_are_all_compared():
-    """Every pair of 4,000 couples is tried: claims of the same releases, and right links of an attack on them."""
+    """Every pair of 4,000 couples is tried: claims of the same releases, and correct matches of an attack on them."""
     keys, household = couples(4000)
     said = informed_joint_risk(keys, household, WIDE_LAW, seed=5)
     full, rng = np.kron(np.kron(*WIDE_LAW.matrices[:2]), WIDE_LAW.matrices[2]), np.random.default_rng([5, 22])

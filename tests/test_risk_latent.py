@@ -215,7 +215,7 @@ def test_a_file_counts_them_and_says_so(kind):
 
 
 def test_a_search_for_a_level_counts_what_every_page_says():
-    """A strong column beside keys that are perturbed much: its right links are those of whole releases."""
+    """A strong column beside keys that are perturbed much: its correct matches are those of whole releases."""
     values = records(14, n=400)
     values["y"] = (values["a"] + values["b"]) % 3
     mechanism = Mechanism([response("a", epsilon=1), response("b", epsilon=1), response("y", epsilon=6)])

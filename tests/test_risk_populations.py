@@ -83,7 +83,7 @@ def test_assess_has_the_figures_of_the_other_pages(survey, tmp_path):
         done = CliRunner().invoke(main, [str(word) for word in words])
         assert not done.exit_code, done.output
     links = outward(found.register_expected)
-    assert f"register attacker     {links} right links of all records" in str(report)
+    assert f"register attacker     {links} correct matches of all records" in str(report)
     assert f"is right for {links} of 1,500 persons" in done.output
 
 

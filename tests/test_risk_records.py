@@ -123,7 +123,7 @@ def test_household_survey(shared_data):
     assert (of_household >= 1 - product - 1e-12).all()  # the larger of two estimates
     assert np.isclose(of_household, 1 - product, rtol=1e-9).mean() > 0.5
     assert report.expected_reidentifications == pytest.approx(member.sum())
-    assert f"by the weights: {member.sum():.3g} right links" in str(report).replace(",", "")
+    assert f"by the weights: {member.sum():.3g} correct matches" in str(report).replace(",", "")
     with pytest.raises(UsageError, match="share of the population"):
         assess(frame, keys, household="ori_hid")
     both = report.households

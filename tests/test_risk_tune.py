@@ -188,7 +188,7 @@ def test_correct_matches_of_an_attacker_who_knows_who_is_in_the_file():
     frame_ = frame()
     keys = key_codes(code_data(frame_, NAMES, None), NAMES, "category")
     attack, classes = InformedMatches.of(keys), table(keys).counts.size
-    assert attack.unperturbed()[0] == classes  # one right link of each class of equal keys
+    assert attack.unperturbed()[0] == classes  # one correct match of each class of equal keys
     lost = Mechanism([Block((n,), randomised_response(s, 1e-6)) for n, s in zip(NAMES, SHAPE, strict=True)])
     risk, error, *_ = attack.under(lost, 10, 0)
     assert abs(risk - 1) < 4 * max(error, 10**-0.5)  # guesses: each of n links is right with probability 1/n

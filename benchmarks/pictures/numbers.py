@@ -130,7 +130,7 @@ def _copies(root):
 
 
 def _links(plan):
-    """Return the right links of an informed attacker before and after."""
+    """Return the correct matches of an informed attacker before and after."""
     return next(one for one in plan["figures"]["risk"] if one["code"] == "correct_matches")
 
 

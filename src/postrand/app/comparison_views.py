@@ -58,7 +58,7 @@ def compare_view(
     came: RiskReport | None = None,
     person: str = "",
 ) -> TagList:
-    """Return the risk before and after, the right links first, and one table; of a split, what it can answer.
+    """Return the risk before and after, the correct matches first, and one table; of a split, what it can answer.
 
     ``together``: what the unperturbed variables single out together, in words. ``came``: the risk of the file as it
     came, where it is ``recoded`` and this is known. ``person``: the column that says which records are one person's.
@@ -114,14 +114,14 @@ def _risk(
     if known:
         yield tags.p(UNIQUES, class_="soft")
     yield tags.p(
-        f"Before: {which}. After: the released file; right links are a mean over drawn releases."
+        f"Before: {which}. After: the released file; correct matches are a mean over drawn releases."
         + (" File as it came: before any recode; links to it are not computed." if came is not None else ""),
         class_="soft",
     )
 
 
 def _shares(risks: tuple[RiskReport | None, RiskReport | None], before: float, after: float) -> str:
-    """Return the right links as shares of all persons, once their number is known."""
+    """Return the correct matches as shares of all persons, once their number is known."""
     persons = next((report.records for report in risks if report is not None), 0)
     shares = [outward_percent(value / persons) for value in (before, after)] if persons else []
     return f" These are {' and '.join(shares)} of all." if shares else ""

@@ -20,7 +20,7 @@ from postrand.risk.suda import KeySet, Suda
 from postrand.risk.tau import Tau
 from postrand.support.measure_names import keys_alone, of_records, several_of
 from postrand.support.showing import capital, outward
-from postrand.workflow.comparison_risk import RECODED
+from postrand.workflow.comparison_risk import IS_RECODED, RECODED
 from postrand.workflow.dossier_risk import MEASURES
 
 SHOWN_SETS = 5
@@ -70,7 +70,7 @@ def risk_view(
     )
     said = () if waiting else report.notes
     return TagList(
-        tags.p(f"All figures of this screen are of the file {RECODED}.") if recoded else None,
+        tags.p(f"All figures of this screen are those {RECODED}. {IS_RECODED}") if recoded else None,
         shown,
         busy("Fitting the log-linear model for τ1 and τ2 …") if waiting else None,
         *_attackers(report, attacks, waiting, of_records if person else str),
@@ -96,7 +96,7 @@ def _attackers(
         ),
         (
             "Register attacker: has a register of the population, and does not know who is in the file",
-            "right links of the records that are alone in the file (τ2)",
+            "correct matches of the records that are alone in the file (τ2)",
             taus[0],
             "where nobody can know who took part, as in a small sample.",
         ),
@@ -253,13 +253,13 @@ def _parts(found: KeyParts) -> list[Tag]:
         "Key",
         "Categories",
         "Uniques without it",
-        "Right links without it",
-        "Right links it adds; bar: 0 to all",
+        "Correct matches without it",
+        "Correct matches it adds; bar: 0 to all",
         "Uniques, half its categories",
-        "Right links, half its categories",
+        "Correct matches, half its categories",
     )
     said = (
-        "What dropping or recoding one key would leave, the others staying as they are. Right links: those of the "
+        "What dropping or recoding one key would leave, the others staying as they are. Correct matches: those of the "
         "attacker above. Half its categories: neighbours in pairs where the categories are ordered; otherwise the "
         "rarer half becomes one category."
     )

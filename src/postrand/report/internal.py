@@ -27,8 +27,6 @@ _CHECKS = 5
 _SECOND, _CLAIMS, _LEAST, _WORTH = 22, 7, 7, 8
 """Lines of claims, limits and rules together on the second sheet, those that claims have at least, those that limits
 have, and those of worth, which it leaves to the others where it needs less."""
-ONLY_FOR_THEM = "*"
-"""The mark of a rule that is met, and that somebody breaks who knows more."""
 _CELLS, _RULES, _HEAD = (34, 23, 18, 20), 12, 2
 """Characters of a line of each cell of a rule but its result; lines that rules have at least; lines of their two
 headings."""
@@ -179,7 +177,6 @@ def decision_page(found: Decision, public: str = "", manifest: str = "") -> str:
             worth=worth,
             checks=(checks, len(found.checks) - len(checks)),
             rules=(rules, len(found.rules) - len(rules)),
-            marked=any(row[-1].endswith(ONLY_FOR_THEM) for row in found.rules),
             every_rule=found.rules if rules != [*found.rules] else (),
         )
     )

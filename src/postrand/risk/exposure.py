@@ -159,7 +159,7 @@ class TrueFile:
         return found if self.weights is None else self._registers(found, register_joint, law)
 
     def known_too(self, mechanism: Mechanism) -> tuple[OneMore, ...]:
-        """Return what attackers find who know one released column too, after and before, most right links first.
+        """Return what attackers find who know one released column too, after and before, most correct matches first.
 
         What is true of it, where it is perturbed. See :func:`postrand.risk.one_more.known_too`. Raises as
         :meth:`exposure`.
@@ -199,7 +199,7 @@ class TrueFile:
         return told_facts(latent, answers, keys=len(self.keys.names), household=self.household)
 
     def _before(self, found: OneMore, keys: KeyCodes) -> OneMore:
-        """Return it with the right links before, in the file: each person is one of those who share these keys."""
+        """Return it with the correct matches before, in the file: each person is one of those who share these keys."""
         return replace(found, before=float((1 / alike(keys, self.household)).sum()))
 
     def at_most(self, exposure: Exposure, mechanism: Mechanism) -> Exposure:

@@ -56,7 +56,7 @@ class InformedMatches:
         return risk, 0.0, upper, information(law, self.cells), 1.0
 
     def under(self, mechanism: Mechanism, draws: int, seed: int) -> Summary:
-        """Return the summary of a release: the mean of the right links over draws of whole releases.
+        """Return the summary of a release: the mean of the correct matches over draws of whole releases.
 
         It is that of the attacker who finds more, of those that ``informed`` tries. In large files
         the targets are a random sample of the persons, another for each draw, and as many whatever the number of
@@ -85,7 +85,7 @@ class InformedMatches:
         return mean, error, mean + SURE * one, information(law, self.cells), unchanged
 
     def figure(self, mechanism: Mechanism) -> float:
-        """Return the right links that every other page states of the mechanism: by the releases drawn for these."""
+        """Return the correct matches that every other page states of the mechanism: by the releases drawn for these."""
         law = KeyLaw.of(mechanism, self.keys.names, self.keys.shape)
         return informed(self.keys, law, household=self.household, shown=self._shown(mechanism)).anyone.expected
 
@@ -95,7 +95,7 @@ class InformedMatches:
     def _right(
         self, known: Sequence[Knowledge], shown: Shown | None, law: KeyLaw, many: int, seeds: range
     ) -> tuple[FloatArray, FloatArray, IntArray]:
-        """Return of attackers with each knowledge the right links (A, D), their spread (A,), and the targets (A,)."""
+        """Return of each knowledge of attackers the correct matches (A, D), their spread (A,), and targets (A,)."""
         truth, own = (self.keys, law) if shown is None else shown.attacked(self.keys, law)
         assert isinstance(own, KeyLaw), "no split"
         n = truth.records

@@ -108,8 +108,9 @@ def informed_joint_risk(
     The attacker knows that the household is in the file, the matrices, and how frequent true joint keys are in the
     file: ``P(released household r is the target) = w_r / Σ_s w_s`` with ``w_r = P(z_r | x) / q(z_r)``, q being the mean
     of ``P(z_r | x')`` over the households x' of the size. Other households count as independent draws of q. Without a
-    law it is ``1/f``, f households of the file having the joint key. The mean is near the share of right links. After a
-    split he sees which keys each member shows, and a member shows T with probability ``π_T``, whatever its values.
+    law it is ``1/f``, f households of the file having the joint key. The mean is near the share of correct
+    matches. After a split he sees which keys each member shows, and a member shows T with probability ``π_T``, whatever
+    its values.
 
     All households of a size are compared, each joint key once. Where these are more than ``WORK`` steps, the targets
     are a random part of the households, repeated in the place of the others: the best link of each is still that among

@@ -37,7 +37,7 @@ LEAST = 2
 def register_split_risk(
     keys: KeyCodes, weights: FloatArray, household: IntArray, law: SplitLaw, seed: int = 0
 ) -> FloatArray:
-    """Return the probability of a right link of each household, shape (H,), by ascending number.
+    """Return the probability of a correct match of each household, shape (H,), by ascending number.
 
     A household's weight is the mean of its members'. All ways of a size are summed where there are few; else ways are
     drawn, the same for all its households.

@@ -27,7 +27,7 @@ class SizeBin:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What is left of the risk on some keys: sample uniques, and the right links of the informed attacker.
+    """What is left of the risk on some keys: sample uniques, and the correct matches of the informed attacker.
 
     Without perturbation one link of each class is expected to be right, so that ``links`` is the number of classes.
     """
@@ -56,7 +56,7 @@ class KeyParts:
 
 
 def key_parts(cells: CellTable, ordered: Collection[str] = ()) -> KeyParts:
-    """Return what each key adds to sample uniques and right links, the key without which fewest are left first.
+    """Return what each key adds to sample uniques and correct matches, the key without which fewest are left first.
 
     A key is halved as an office would recode it first: of ``ordered`` keys neighbouring categories are merged in pairs,
     of others the half with the fewest records becomes one. All figures come from the occupied cells: no record is read.

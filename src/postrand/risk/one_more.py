@@ -50,7 +50,7 @@ def known_too(
     shown: Shown | None = None,
     seed: int = 0,
 ) -> tuple[OneMore, ...]:
-    """Return what attackers find after a plan who know each column too, most right links first.
+    """Return what attackers find after a plan who know each column too, most correct matches first.
 
     ``columns`` are released unperturbed, with the class of each value. The attacker compares a person with the records
     that have the same value, and as many members of the household, alone: there the attack is that of :func:`link`
@@ -82,7 +82,7 @@ def known_too(
 
 
 def most_first(found: Iterable[OneMore]) -> tuple[OneMore, ...]:
-    """Return them by their right links, largest first."""
+    """Return them by their correct matches, largest first."""
     return tuple(sorted(found, key=lambda one: (-one.links, one.name)))
 
 
@@ -126,7 +126,7 @@ class _Links:
 
     @property
     def expected(self) -> float:
-        """The expected number of right links, of all persons."""
+        """The expected number of correct matches, of all persons."""
         return self.alone + float(self.weight @ self.correct)
 
     @property

@@ -31,7 +31,7 @@ class Reading:
         """Return the figures as text, of a file of so many ``records``."""
         mean, largest = outward_percent(self.average), outward_percent(self.highest)
         links = outward(self.average * records)
-        return f"{links} right links of all records; risk of a person: mean {mean}, largest {largest}"
+        return f"{links} correct matches of all records; risk of a person: mean {mean}, largest {largest}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -215,7 +215,7 @@ class RiskReport:
             lines += self.readings.lines(self.records)
         elif self.expected_reidentifications is not None:
             links = outward(self.expected_reidentifications)
-            lines.append(f"  register attacker     {links} right links of all records, {BY_WEIGHTS}")
+            lines.append(f"  register attacker     {links} correct matches of all records, {BY_WEIGHTS}")
         if self.households is not None:
             lines += self.households.lines()
         told = [*self._estimates(), *keys_alone(self.key_variables)]

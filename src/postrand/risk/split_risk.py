@@ -40,11 +40,11 @@ def matches(
     forbidden: Sequence[Mapping[str, int]] = (),
     seed: int = 0,
 ) -> SplitMatches:
-    """Return ``τ1`` and ``τ2`` of a split release: right links to released uniques, F counting equal *shown* keys.
+    """Return ``τ1`` and ``τ2`` of a split release: correct matches to released uniques, F counting equal *shown* keys.
 
     The records that show T are a random sample of the population, fraction ``π π_T``, released through ``M_T``: each
     such sample is estimated by :func:`perturbed.estimate`, with a model of its own fitted to its own records, and the
-    numbers add up. Their errors are independent, and taken as normal: of a sample with next to no right links, no
+    numbers add up. Their errors are independent, and taken as normal: of a sample with next to no correct matches, no
     logarithm is. The error of the model is taken to be the same in all samples.
 
     Raises

@@ -155,9 +155,9 @@ def tune(
     Of several limits, the level keeps every one: the strongest of the levels that each needs by itself.
 
     The measures are those of :func:`postrand.risk.assess` after perturbation: expected links to released uniques that
-    are right. ``"correct_matches <= 5"`` limits the right links of an attacker who knows the keys of every person and
-    that they are in the file, as in :func:`postrand.risk.informed.informed`: by linking drawn releases, with the same
-    knowledges.
+    are right. ``"correct_matches <= 5"`` limits the correct matches of an attacker who knows the keys of every person
+    and that they are in the file, as in :func:`postrand.risk.informed.informed`: by linking drawn releases, with
+    the same knowledges.
 
     For the others the curator has the unperturbed file, so that no model is fitted to released ones: given the file,
     ``τ2 = Σ M[x,x] P(nobody else is released in x) E(1/F_x | f_x)`` over its records, by the log-linear ``model``.

@@ -9,7 +9,8 @@ from postrand.support.showing import capital, counted, few
 from postrand.support.unit_wordings import of_persons
 
 RISK_MEANINGS: Mapping[str, str] = {
-    "correct_matches": "the expected number of right links of the informed attacker who links every person of the file",
+    "correct_matches": "the expected number of correct matches of the informed attacker who links every person of the "
+    "file",
     "correct_matches_uniques": "the same among the persons whose keys nobody else in the file has",
     "individual_risk": "the largest probability that the link of a person is right, as the informed attacker computes "
     "it",
@@ -17,7 +18,7 @@ RISK_MEANINGS: Mapping[str, str] = {
     "looking for each by itself; for one who knows the keys of all members together: joint_household_risk",
     "joint_household_risk": "the largest probability that the informed attacker who knows the keys of all members of a "
     "household finds it",
-    "register_matches": "the expected number of right links of the register attacker who links every record, the "
+    "register_matches": "the expected number of correct matches of the register attacker who links every record, the "
     "larger of two estimates: by the weights; by a model of population frequencies",
     "register_risk": "the largest probability that the register attacker's link of a person is right, the larger of "
     "the same two estimates",
@@ -26,13 +27,14 @@ RISK_MEANINGS: Mapping[str, str] = {
     "register_joint_household_risk": "the largest probability that the register attacker who knows the keys of all "
     "members of a household finds it by keys that stayed the same; one who uses the matrices finds more",
     "tau1": "the expected number of records that are unique in the file and in the population",
-    "tau2": "the expected number of right links, if the register attacker links each record that is unique in the file",
+    "tau2": "the expected number of correct matches, if the register attacker links each record that is unique in the "
+    "file",
 }
 """Every measure of risk by its name, and what a limit on it is about."""
 
 _KNOWS = (
-    "The informed attacker knows the keys of a person, that the person is in the file, and the matrices, which are "
-    "public"
+    "The informed attacker knows the keys of a person, that the person is in the file, and with which probabilities "
+    "values are changed (the matrices, which are public)"
 )
 LEARNS = (
     f"{_KNOWS}; how frequent combinations of keys are, the release tells. One who knows the keys of all persons finds "
@@ -51,8 +53,9 @@ LARGEST = (
 )
 """The same of what is the largest of many."""
 LINKED = (
-    "Right links are counted in simulated releases, and risks are what the attacker computes: their means can differ. "
-    "Who assigns all records together may find more than who looks for each person by itself: this is not computed."
+    "Correct matches are counted in simulated releases, and risks are what the attacker computes: their means can "
+    "differ. Who assigns all records together may find more than who looks for each person by itself: this is not "
+    "computed."
 )
 """What both figures of the informed attacker are."""
 
@@ -140,15 +143,15 @@ def keys_alone(keys: Sequence[str], others: Sequence[str] | None = None) -> tupl
 def knows_more(found: Sequence[tuple[str, float, float]], before_is: str = "before") -> tuple[str, ...]:
     """Return what attackers find who know one released column besides the keys, in a sentence; () without any.
 
-    Of each column the right links after the plan, and before, in the file ``before_is``; three are told.
+    Of each column the correct matches after the plan, and before, in the file ``before_is``; three are told.
 
-    >>> knows_more([("pay", 344.2, 400.0), ("town", 45.6, 60.0)])
-    ('Who knows pay besides the keys finds about 340 right links after the plan (before: 400); town: about 46 (60).',)
+    >>> knows_more([("pay", 344.2, 400.0), ("sex", 5, 6)])
+    ('Who knows pay besides the keys finds about 340 correct matches after the plan (before: 400); sex: about 5 (6).',)
     """
     if not found:
         return ()
     (name, links, before), *others = found[:3]
-    text = f"Who knows {name} besides the keys finds about {about(links)} right links after the plan"
+    text = f"Who knows {name} besides the keys finds about {about(links)} correct matches after the plan"
     text += f" ({before_is}: {about(before)})"
     text += "".join(f"; {other}: about {about(own)} ({about(first)})" for other, own, first in others)
     return (f"{text}{'; who knows another one: fewer' * (len(found) > 3)}.",)
@@ -178,10 +181,11 @@ def knows_hardly_more(names: Sequence[str]) -> tuple[str, ...]:
     """Return that who knows one of these columns besides the keys finds hardly more; () without any.
 
     >>> knows_hardly_more(["pay", "town"])
-    ('Who knows one of pay, town besides the keys finds at most a fifth more right links than without.',)
+    ('Who knows one of pay, town besides the keys finds at most a fifth more correct matches than without.',)
     """
     which = f"{'one of ' * (len(names) > 1)}{few(list(names))}"
-    return (f"Who knows {which} besides the keys finds at most a fifth more right links than without.",) * bool(names)
+    text = f"Who knows {which} besides the keys finds at most a fifth more correct matches than without."
+    return (text,) * bool(names)
 
 
 def about(links: float) -> str:

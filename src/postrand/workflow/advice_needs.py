@@ -220,7 +220,7 @@ class Needs:
         return min((bound / most for bound, most in held if most), default=BOUND)
 
     def of_records(self, records: int) -> Needs:
-        """Return the needs with a limit on right links for each rule on their share of so many records."""
+        """Return the needs with a limit on correct matches for each rule on their share of so many records."""
         rules = () if self.policy is None else self.policy.rules
         shares = [rule.limit for rule in rules if rule.measure == "correct_matches_share" and rule.limit > 0]
         more = (Limit("correct_matches", share * records, is_rule=True) for share in shares if records)

@@ -18,7 +18,7 @@ from postrand.workflow.advice_choice import Trial, designed, worth_met
 from postrand.workflow.advice_needs import Limit, Needs
 from postrand.workflow.advice_plan import Advised, Asked
 from postrand.workflow.advice_risk import LEVELS, values
-from postrand.workflow.broken_rules import NO_MORE
+from postrand.workflow.broken_rules import which_fail
 from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.near_misses import MISSED
 from postrand.workflow.policy_check import PolicyCheck, Verdict, check_policy, name_of_worth
@@ -28,7 +28,7 @@ At = Callable[[Candidate, float], Trial | None]
 Measured = Callable[[Trial], Advised]
 EPSILONS = ("epsilon", "household_epsilon", "person_epsilon")
 """The measures by which advice says that a level is above what is allowed."""
-GROWS = "right links grow with epsilon"
+GROWS = "correct matches grow with epsilon"
 _MOST_WITHOUT = 2
 """So many variables are named, each of which could be left out."""
 
@@ -39,8 +39,7 @@ def rules_met(checked: PolicyCheck) -> str:
     missed = "; ".join(map(_missed, checked.failed))
     named = Policy((), checked.title).named
     of = f"rules of {named}" if many > 1 else f"rule of {named}"
-    some = sum(one.is_met and NO_MORE in one.why for one in checked.verdicts)
-    of += f", {some} of them {NO_MORE}" * bool(some)
+    of += which_fail(one.broken for one in checked.verdicts)
     return f"meets {many - len(checked.failed)} of {many} {of}" + f"; not met: {missed}" * bool(missed)
 
 

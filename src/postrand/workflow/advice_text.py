@@ -14,6 +14,7 @@ from postrand.plan import Plan
 from postrand.privacy.words import TOO_LARGE, in_plain_words
 from postrand.report.table_worth import (
     EQUAL,
+    LITTLE,
     little_left,
     mean_worth,
     more_in_two,
@@ -37,8 +38,9 @@ from postrand.workflow.advice_policy import is_risk_broken, rules_met, unmet_in_
 from postrand.workflow.advice_risk import LEVELS, NARROW
 from postrand.workflow.column_ways import all_in_words
 from postrand.workflow.comparison import PlanFigures
-from postrand.workflow.comparison_risk import known_too_in
+from postrand.workflow.comparison_risk import IS_RECODED, known_too_in
 from postrand.workflow.epsilon import BOUND, GUIDE, above_bound
+from postrand.workflow.model_trials import MET
 from postrand.workflow.plan_settings import never_together
 from postrand.workflow.risk_left_out import Pairs, going, keys_not_counted, left_out_briefly
 
@@ -216,7 +218,7 @@ def _basis(trial: Trial) -> str:
 
 
 def at_a_glance(plans: Sequence[Advised]) -> Iterator[str]:
-    """Yield one line for each plan: its level, the right links of an informed attacker, and its worst table.
+    """Yield one line for each plan: its level, the correct matches of an informed attacker, and its worst table.
 
     Why something is not known stands in the line of the first plan of which the same is said.
     """
@@ -227,12 +229,12 @@ def at_a_glance(plans: Sequence[Advised]) -> Iterator[str]:
         told += figures.levels[1:] if trial.candidate.has_epsilon and figures.unit_epsilon else ()
         if why := keys_not_counted(figures.uncounted) or left_out_briefly(figures.leaves_out("correct_matches")):
             at = first.setdefault(why, number)
-            told.append(f"right links: not known{f': {why}' if at == number else f', as of plan {at}'}")
+            told.append(f"correct matches: not known{f': {why}' if at == number else f', as of plan {at}'}")
         elif (links := figures.risk("correct_matches")) is not None and links.before is not None:
             sides = (f"{value} ({where})" for value, where in figures.sides("correct_matches"))
             found = known_too_in(figures.risks)[:1]
             more = "".join(f"; about {about(one.links)} for who knows {one.name} too" for one in found)
-            told.append(f"right links of the informed attacker: {', '.join(sides)}{more}")
+            told.append(f"correct matches of the informed attacker: {', '.join(sides)}{more}")
         worths = [(one.effective_records, one.name) for one in (*figures.one_way, *figures.two_way)]
         if known := [(worth, name) for worth, name in worths if worth is not None]:
             worth, name = min(known)
@@ -256,11 +258,17 @@ def _way(trial: Trial) -> str:
 
 
 def attackers_of(plans: Sequence[Advised]) -> Iterator[str]:
-    """Yield what a reader must know of the attackers, once, or with the numbers of the plans where it differs.
+    """Yield what a reader must know of figures and attackers, once, or with the plans of which it is said.
 
-    Of some plans one knowledge is tried, of others two: their right links are then no fair comparison.
+    Of some plans one knowledge is tried, of others two: their correct matches are then no fair comparison.
     """
     said: dict[str, list[str]] = {}
+    if any(plan.trial.plan.codebook.recodes for plan in plans):
+        yield IS_RECODED
+    if any(plan.trial.estimated is not None and plan.trial.estimated.fits for plan in plans):
+        yield MET
+    if any(of_little_use(plan.figures.one_way, plan.figures.pairs) for plan in plans):
+        yield f"Of little use: a table that is worth {LITTLE}."
     for number, plan in enumerate(plans, 1):
         for text in (*plan.figures.only_keys, *plan.figures.knowledge):
             said.setdefault(text, []).append(str(number))
@@ -268,7 +276,7 @@ def attackers_of(plans: Sequence[Advised]) -> Iterator[str]:
         which = f"Plan{'s' * (len(numbers) > 1)} {', '.join(numbers)}: " if len(numbers) < len(plans) else ""
         yield f"{which}{text}"
     if len({plan.figures.knowledge for plan in plans if plan.figures.knowledge}) > 1:
-        yield "The right links of these plans rest on different knowledge: with all keys known, there can be more."
+        yield "The correct matches of these plans rest on different knowledge: with all keys known, there can be more."
 
 
 def _kept(asked: Sequence[Asked]) -> Iterator[str]:

@@ -1,8 +1,12 @@
-"""Rules on the informed attacker that a plan meets, and that an attacker who knows one released column more breaks."""
+"""Rules on the informed attacker that a plan meets, and that fail for one who knows a released column too."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
 from postrand.plan.policy import Rule
+from postrand.risk.finding import listed
 from postrand.risk.informed import LEVELS
 from postrand.support.measure_names import about
 from postrand.support.showing import outward_percent
@@ -10,27 +14,30 @@ from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.comparison_risk import MORE, known_too_in
 from postrand.workflow.doubted import share_above
 
-NO_MORE = "only for attackers who know no more than the keys"
-"""What a rule that is met is told with, where who knows one more column breaks it."""
+FAILS = "fails for who also knows"
+"""What is said of a rule that is met, before the column by which it fails."""
 
 
-def broken_by(rule: Rule, figures: PlanFigures) -> str:
-    """Return who breaks a rule that is met by knowing another released column too, and by how much; "" if nobody."""
+class Broken(NamedTuple):
+    """Say that a rule fails for who also knows a column, and what is ``found`` then, in words."""
+
+    known: str
+    found: str
+
+
+def broken_by(rule: Rule, figures: PlanFigures) -> tuple[Broken, ...]:
+    """Return by which released columns, known too, a rule fails that is met; the one by which most is found first."""
     if rule.measure == "individual_risk":
         return _above(rule, figures)
     whole = {"correct_matches": 1, "correct_matches_share": max(figures.records, 1)}.get(rule.measure)
     found = [] if whole is None else [one for one in known_too_in(figures.risks) if one.links / whole > rule.limit]
-    if not found:
-        return ""
-    of_all = [(one.name, about(one.links), _percent(one.links, figures.records)) for one in found]
-    (name, links, share), *others = of_all
-    more = "".join(f", {other} {own} ({part}%)" for other, own, part in others)
-    return (
-        f"{NO_MORE}; who knows {name} too finds about {links} right links ({share}% of all){more}, more than it allows"
+    return tuple(
+        Broken(one.name, f"about {about(one.links)} correct matches, {_percent(one.links, figures.records)}% of all")
+        for one in found
     )
 
 
-def _above(rule: Rule, figures: PlanFigures) -> str:
+def _above(rule: Rule, figures: PlanFigures) -> tuple[Broken, ...]:
     """Return how many persons are above the limit for who knows a column too, of each where these are too many."""
     links, level = figures.risk("correct_matches"), LEVELS.index(rule.limit)
     own = figures.risk(rule.measure)
@@ -38,12 +45,32 @@ def _above(rule: Rule, figures: PlanFigures) -> str:
     chances = {} if links is None else {one.name: one.chances.shares[level] for one in links.known_too}
     least = max(rule.share, MORE * without)  # what is hardly more may be so by chance
     above = sorted(((share, name) for name, share in chances.items() if share > least), reverse=True)
-    if not above:
-        return ""
-    (share, name), *others = ((outward_percent(share), name) for share, name in above)
-    more = "".join(f", {other} {own}" for own, other in others)
-    told = f"{share} of the {figures.words('persons')} are above the limit{more}, which breaks it"
-    return f"{NO_MORE}; for who knows {name} too, {told}"
+    persons = figures.words("persons")
+    return tuple(
+        Broken(name, f"{outward_percent(share)} of the {persons} are above the limit") for share, name in above
+    )
+
+
+def broken_in_words(broken: Sequence[Broken]) -> str:
+    """Return for whom a rule fails that is met, and what these find; "" for nobody.
+
+    >>> broken_in_words([Broken("pay", "about 300 correct matches, 30% of all"), Broken("town", "about 50")])
+    'fails for who also knows pay: about 300 correct matches, 30% of all; or town: about 50'
+    """
+    told = "; or ".join(f"{one.known}: {one.found}" for one in broken)
+    return f"{FAILS} {told}" if told else ""
+
+
+def which_fail(rules: Iterable[Sequence[Broken]]) -> str:
+    """Return how many rules that are met fail for whom, after a comma; "" where none does.
+
+    >>> which_fail([[Broken("pay", ""), Broken("town", "")], [Broken("pay", "")], []])
+    ', 2 of which fail for who also knows pay or town'
+    """
+    failing = [rule for rule in rules if rule]
+    names = list(dict.fromkeys(one.known for rule in failing for one in rule))
+    fails = FAILS if len(failing) == 1 else FAILS.replace("fails", "fail")
+    return f", {len(failing)} of which {fails} {listed(names, 'or')}" if failing else ""
 
 
 def _percent(links: float, records: int) -> str:

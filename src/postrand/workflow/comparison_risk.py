@@ -39,8 +39,10 @@ NO_KEYS = "no categorical variable has the role 'key'"
 ALONE = 0.4
 """Many records are alone with their keys where the mean of 1/f, f the records with the same keys, is more."""
 MORE = 1.2
-"""Who knows a column too is told where right links are more than so many times those without it; a convention."""
-AS_IS, RECODED = "in the file as it is", "recoded, not perturbed"
+"""Who knows a column too is told where correct matches are more than so many times those without it; a convention."""
+AS_IS, RECODED = "in the file as it is", "in the recoded file"
+IS_RECODED = "The recoded file is the file as the plan recodes it, before any value is perturbed."
+"""What a reader must know of figures of the recoded file; every page that has some says it."""
 
 
 def before_of(plan: Plan) -> str:

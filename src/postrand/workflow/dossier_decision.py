@@ -14,7 +14,7 @@ from postrand import __version__
 from postrand.certification.certificate import Certificate
 from postrand.privacy.words import TOO_LARGE, unit_in_plain_words
 from postrand.release.bundle import REPORT
-from postrand.report.internal import ONLY_FOR_THEM, Decision, RiskRow
+from postrand.report.internal import Decision, RiskRow
 from postrand.report.table_worth import shown, worth_line
 from postrand.risk.findings import Findings
 from postrand.risk.informed import THRESHOLD
@@ -24,7 +24,7 @@ from postrand.support.series_words import together
 from postrand.support.showing import ORDERS, capital, outward, outward_percent
 from postrand.support.unit_wordings import shown_by_members
 from postrand.support.worth_basis import BASES
-from postrand.workflow.broken_rules import NO_MORE
+from postrand.workflow.broken_rules import FAILS, which_fail
 from postrand.workflow.column_ways import in_words
 from postrand.workflow.comparison import PlanFigures, figure
 from postrand.workflow.comparison_risk import AS_IS, NO_HOUSEHOLD, RiskFigure, is_everybody
@@ -36,7 +36,7 @@ _FEW = 0.01
 """Of expected persons fewer are not told apart."""
 _HIGH = f"{100 * THRESHOLD:g}%"
 MEASURES = {
-    "correct_matches": "Persons found rightly",
+    "correct_matches": "Correct matches: persons found",
     "individual_risk_largest": "Largest chance that a person is found",
     "individual_risk_above": f"Persons whose chance is above {_HIGH}",
     "household_risk": "Households with a member found rightly",
@@ -44,7 +44,7 @@ MEASURES = {
     "joint_household_risk": "Households found rightly",
     "joint_household_risk_largest": "Largest chance that a household is found",
     "joint_household_risk_above": f"Households whose chance is above {_HIGH}",
-    "register_matches": "Persons found rightly",
+    "register_matches": "Correct matches: persons found",
     "register_risk_largest": "Largest chance that a person is found",
     "tau1": "Records unique in the file and the population (τ1)",
     "tau2": "Records unique in the file and found rightly (τ2)",
@@ -61,6 +61,8 @@ RISK_ALONE = (
 NOTHING = Findings()
 NOT_ENFORCED = "The policy is not enforced (enforce = false): else no release would be made that does not meet a rule."
 NOT_ALL = "a record shows only some of the perturbed variables: what no record shows together has no table"
+BELOW = "–"
+"""What the row of somebody for whom a rule fails begins with, below the rule."""
 _TABLE = "each with its limit: on the second page"
 
 
@@ -209,7 +211,7 @@ def risk_notes(figures: PlanFigures) -> Iterator[str]:
     alone = figures.risk("below_2")
     if alone is not None and alone.before is not None:
         share = _percent(alone.before)
-        where = "In the recoded file, not perturbed," if figures.as_is else f"Before means {figures.before_is}: there,"
+        where = "In the recoded file" if figures.as_is else f"Before means {figures.before_is}: there,"
         yield f"{where} {share} of the records are alone with their keys."
 
 
@@ -237,10 +239,9 @@ def _checks(policy: PolicyCheck | None) -> Iterator[str]:
         return
     apart = f"; {'but' if policy.is_met else 'and'} {policy.apart}" * bool(policy.apart)
     if policy.is_met:
-        told = [(one.rule, one.why.replace(f"{NO_MORE}; ", "")) for one in policy.verdicts if one.why]
-        of_these = "; of these, " * bool(told) + "; ".join(f"{rule}: {why}" for rule, why in told)
-        some = sum(NO_MORE in one.why for one in policy.verdicts)
-        but = f", {some} of them {NO_MORE}" * bool(some)
+        told = [(one.rule, one.beside) for one in policy.verdicts if one.beside]
+        of_these = ". Of these, " * bool(told) + "; ".join(f"{rule}: {beside}" for rule, beside in told)
+        but = which_fail(one.broken for one in policy.verdicts)
         yield f"The office's policy: all {len(policy.verdicts)} rules are met{but} ({_TABLE}){of_these}{apart}."
     else:
         many = f"{len(policy.failed)} of {len(policy.verdicts)} rules"
@@ -255,10 +256,11 @@ def _checks(policy: PolicyCheck | None) -> Iterator[str]:
 
 
 def _rules(policy: PolicyCheck | None) -> Iterator[tuple[str, ...]]:
-    """Yield every rule as a row, those that are not met first; one that who knows more breaks has a mark."""
+    """Yield every rule as a row, those not met first; below one that is met, one for whom it fails."""
     for one in () if policy is None else sorted(policy.verdicts, key=lambda one: one.is_met):
-        met = f"met{ONLY_FOR_THEM}" if NO_MORE in one.why else "met"
-        yield one.rule, one.limit, one.before or "–", one.after, met if one.is_met else "not met"
+        yield one.rule, one.limit, one.before or "–", one.after, "met" if one.is_met else "not met"
+        for broken in one.broken[:1]:
+            yield f"{BELOW} {FAILS} {broken.known}", "the same", "–", broken.found, "fails"
 
 
 def _sentence(text: str) -> str:

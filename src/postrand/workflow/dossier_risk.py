@@ -54,7 +54,7 @@ MEASURES: tuple[tuple[str, str, Callable[[RiskReport], object]], ...] = (
     ),
     (
         "Expected correct matches, register attacker, sample uniques (τ2)",
-        "Expected right links when the register attacker links each sample unique once.",
+        "Expected correct matches when the register attacker links each sample unique once.",
         lambda r: _tau(r.tau2_estimate),
     ),
     ("Model", "How τ1 and τ2 were estimated.", lambda r: f"{r.model}; {r.status}" if r.model else r.status),
@@ -178,19 +178,19 @@ def _exposures(truth: TrueFile) -> Iterator[tuple[str, _Value, str]]:
     n = truth.keys.records
     few = min(1000, n)
     yield (
-        f"Informed attacker: right links, {few:,} persons",
+        f"Informed attacker: correct matches, {few:,} persons",
         lambda e: _matches(e.file.anyone, few),
         "Persons drawn at random from the file.",
     )
-    yield f"Informed attacker: right links, all {n:,} persons", lambda e: _matches(e.file.anyone, n), ""
+    yield f"Informed attacker: correct matches, all {n:,} persons", lambda e: _matches(e.file.anyone, n), ""
     yield (
-        "Informed attacker: right links the attacker claims, all persons",
+        "Informed attacker: correct matches the attacker claims, all persons",
         lambda e: outward(e.file.anyone.claimed * n),
         "The sum of the attacker's posterior probabilities. If it is near the number in the line above, the attacker "
         "knows how good the links are.",
     )
     yield (
-        "Informed attacker: right links, all sample uniques",
+        "Informed attacker: correct matches, all sample uniques",
         lambda e: "no sample uniques" if (u := e.file.unique) is None else f"{_matches(u, u.persons)} of {u.persons:,}",
         "Persons with a true combination that nobody else in the file has.",
     )
@@ -209,7 +209,7 @@ def _exposures(truth: TrueFile) -> Iterator[tuple[str, _Value, str]]:
         yield "Risk of a person, register attacker", lambda _: f"not computed: {truth.note}", ""
         return
     yield (
-        "Expected right links, register attacker, all records",
+        "Expected correct matches, register attacker, all records",
         lambda e: "" if e.register_expected is None else outward(e.register_expected),
         "The sum over all records of the mean of 1/F. F is the number of persons in the population with the same keys: "
         "it is not known. By the weights, or the sampling fraction where one was given, its law is a negative binomial "

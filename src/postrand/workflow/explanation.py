@@ -30,7 +30,7 @@ from postrand.support.unit_wordings import shown_by_members
 from postrand.support.worth_basis import BASES, MEAN
 from postrand.workflow.column_ways import all_in_words
 from postrand.workflow.comparison import NOTICE, PlanFigures
-from postrand.workflow.comparison_risk import AS_IS, RiskFigure, is_everybody
+from postrand.workflow.comparison_risk import AS_IS, IS_RECODED, RECODED, RiskFigure, is_everybody
 from postrand.workflow.design_refusals import refused_of
 from postrand.workflow.facts import household_of, released_names
 from postrand.workflow.known import unit_of
@@ -137,6 +137,7 @@ def _protected(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     yield from _risk(figures, "tau2", who)
     yield from (f"{_first(text)}." for text in figures.warnings)
     yield from why_larger(one for one in figures.risks if one.code in TOLD)
+    yield from (IS_RECODED,) * (figures.before_is == RECODED)
     yield from (*figures.only_keys, *figures.known_too, *figures.guessed)
     yield from figures.knowledge
     yield (

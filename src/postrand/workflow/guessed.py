@@ -102,41 +102,38 @@ def _matrix(block: Block, book: Codebook, name: str) -> FloatArray | None:
 def guessed_in_words(
     found: Sequence[Guess], persons: str = "persons", facts: Sequence[Told] = (), *, is_split: bool = False
 ) -> Iterator[str]:
-    """Yield what is guessed in a sentence, and from the keys and all released values in another; () without variables.
+    r"""Yield what is guessed of each variable in a sentence, and what bounds all guesses; () without variables.
 
     >>> insured = Guess("insured", 0.86, 0.84, (("yes", 0.931), ("no", 0.5)))
     >>> told = guessed_in_words([insured, Guess("ill", 0.6, 0.55, ())], facts=[Told("insured", 0.88, 0.85)])
-    >>> print(*told)  # doctest: +NORMALIZE_WHITESPACE
-    Who knows which record is a person's, and how frequent values are, guesses insured from its released value alone
-    rightly for about 86 of 100 persons (without it 84), and is at most 93.1% sure that it is yes, 50% that it is no;
-    ill: 60 (55). Who knows the keys of the person, too, and weighs them with all values of the record, guesses insured
-    rightly for about 88 (from the keys alone, without the record, 85). Who knows more
-    of a person can be surer: only the claims bound it.
+    >>> print(*told, sep="\n")  # doctest: +NORMALIZE_WHITESPACE
+    Guesses of insured by who knows which record is a person's: of 100 persons 84 are guessed rightly without the
+    record, and about 86 by its released value; if the keys of the person are known too, 85 without the record, and
+    about 88 by all its values. By the released value such a guess is at most 93.1% sure that it is yes, 50% that it is
+    no.
+    Guesses of ill by who knows which record is a person's: of 100 persons 55 are guessed rightly without the record,
+    and about 60 by its released value.
+    Who guesses knows how frequent values are. Who knows more of a person can be surer: only the claims bound it.
     """
     if not found:
         return
-    (first, *rest), more = found[:NAMED], len(found) - NAMED
-    text = f"Who knows which record is a person's, and how frequent values are, guesses {first.name} from its released "
-    text += f"value alone{', if the record shows one,' * is_split} rightly for about {of_hundred(first.right)} of 100 "
-    text += f"{persons} (without it "
-    text += f"{of_hundred(first.blind)})"
-    text += _sure(first, ", and is ")
-    for one in rest:
-        text += f"; {one.name}: {of_hundred(one.right)} ({of_hundred(one.blind)}){_sure(one, ', ')}"
-    text += f"; and {more} more." if more > 0 else "."
     told = {one.name: one for one in facts}
-    both = [_no_less(told[one.name], one) for one in found[:NAMED] if one.name in told]
-    if not both:
-        yield f"{text} From all released values of the record a guess can be surer: the claims bound them together."
-        return
-    text += " Who knows the keys of the person, too, and weighs them with all values of the record, guesses "
-    says = [
-        f"{one.name} rightly for about {of_hundred(one.right)} (from the keys alone, without the record, "
-        f"{of_hundred(one.without)})"
-        for one in both[:1]
-    ]
-    says += [f"{one.name}: {of_hundred(one.right)} ({of_hundred(one.without)})" for one in both[1:]]
-    yield f"{text}{'; '.join(says)}. Who knows more of a person can be surer: only the claims bound it."
+    for one in found[:NAMED]:
+        text = (
+            f"Guesses of {one.name} by who knows which record is a person's: of 100 {persons} {of_hundred(one.blind)} "
+            f"are guessed rightly without the record, and about {of_hundred(one.right)} by its released value"
+            f"{', if it shows one' * is_split}"
+        )
+        if one.name in told:
+            both = _no_less(told[one.name], one)
+            text += f"; if the keys of the {persons.removesuffix('s')} are known too, {of_hundred(both.without)} "
+            text += f"without the record, and about {of_hundred(both.right)} by all its values"
+        yield f"{text}.{_sure(one)}"
+    more = len(found) - NAMED
+    unsaid = f"{more} more confidential variables can be guessed, too. " * (more > 0)
+    together = "" if facts else "From all released values of the record a guess can be surer. "
+    known = "Who guesses knows how frequent values are. Who knows more of a person can be surer"
+    yield f"{unsaid}{together}{known}: only the claims bound it."
 
 
 def _no_less(told: Told, own: Guess) -> Told:
@@ -148,9 +145,9 @@ def _no_less(told: Told, own: Guess) -> Told:
     return Told(told.name, max(told.right, own.right), max(told.without, own.blind))
 
 
-def _sure(one: Guess, before: str) -> str:
+def _sure(one: Guess) -> str:
     told = [
         f"{of_hundred(share, most=True)}% {'sure ' * (k < 1)}that it is {label}"
         for k, (label, share) in enumerate(one.sure)
     ]
-    return f"{before}at most {', '.join(told)}" if told else ""
+    return f" By the released value such a guess is at most {', '.join(told)}." if told else ""

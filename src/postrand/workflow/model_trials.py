@@ -26,12 +26,12 @@ from postrand.estimate.unbiased import table as table_of
 from postrand.formats import Source
 from postrand.mechanism import Mechanism
 from postrand.mechanism.matrix import TransitionMatrix
-from postrand.report.table_worth import MAX_CELLS, little_use
+from postrand.report.table_worth import MAX_CELLS, USELESS_RECORDS, USELESS_SHARE, little_use
 from postrand.support.randomness import ReleaseKey
 from postrand.support.showing import few
 from postrand.support.warned import heard
 from postrand.workflow.advice_needs import Kind, Model
-from postrand.workflow.recoded_models import Changed, before_recoding, changed_effects, changed_means
+from postrand.workflow.recoded_models import LITTLE, Changed, before_recoding, changed_effects, changed_means
 
 TRIALS, FEWEST = 10, 3
 """Releases that are simulated; fewer of a large file, so that ``MOST_RECORDS`` are in all of them together."""
@@ -47,6 +47,13 @@ _DONE: Mapping[Kind, str] = {
 }  # fmt: skip
 
 
+MET = (
+    f"Met, of what is asked by name: at least {ENOUGH:.0%} of the simulated releases have an estimate; at least half "
+    f"of its numbers are as precise as from {USELESS_RECORDS} records, and from {USELESS_SHARE:.0%} of the file; at "
+    "least half of the effects of a regression that are clear before are still found; and no recode moves a mean or an "
+    f"effect by more than half of its standard error in a release (moves of {LITTLE:.0%} or less do not count)."
+)
+"""When something named is met; a page that says what is met says this too."""
 _NOTHING = Variable("_nothing_", "other", ("0", "1"))
 """What a law perturbs that perturbs nothing of a file."""
 
@@ -64,7 +71,8 @@ class Fits:
     Of the ``effects`` of a regression that are more than ``CLEAR`` standard errors from 0 in the unperturbed file,
     ``kept`` differ from 0 in most releases; ``changed`` are the effects, or means, that a recode changes, and
     ``is_off``: one of them by more than half of its standard error in a release. Where ``before`` is known, numbers are
-    recoded, and so many effects are clear before that. ``terms`` name the widths of a regression of a ``family``.
+    recoded, and so many effects are clear before that; ``is_recoded``: anything is. ``terms`` name the widths of a
+    regression of a ``family``.
     """
 
     records: int
@@ -82,6 +90,7 @@ class Fits:
     changed: tuple[Changed, ...] = ()
     is_off: bool = False
     before: int | None = None
+    is_recoded: bool = False
     terms: tuple[str, ...] = ()
     family: FamilyName | None = None
 
@@ -109,13 +118,13 @@ class Fits:
         """Return both in words.
 
         >>> print(Fits(5000, 10, 10, (1.5, 3.0)))
-        fitted in 10 of 10 simulated releases, with standard errors 1.5 to 3 times those of the unperturbed file
+        fitted in 10 of 10 simulated releases, with standard errors 1.5 to 3 times those of the file as it is
         >>> print(Fits(5000, 10, 7, (2.0,), kind="mean", without=("low",)))  # doctest: +NORMALIZE_WHITESPACE
         every group has a usable interval in 7 of 10 simulated releases, with standard errors 2 times those of the
-        unperturbed file; often without one: low
+        file as it is; often without one: low
         >>> print(Fits(5000, 10, 10, (1.5, 20.0, 3.0)))  # doctest: +NORMALIZE_WHITESPACE
-        fitted in 10 of 10 simulated releases, with standard errors 1.5 to 20 times those of the unperturbed file: 1 of
-        3 of little use
+        fitted in 10 of 10 simulated releases, with standard errors 1.5 to 20 times those of the file as it is: 1 of 3
+        of little use
         """
         by = "" if self.family is None else f" as a {self.family} regression"
         text = f"{_DONE[self.kind]}{by} in {self.fitted} of {self.trials} simulated releases"
@@ -134,14 +143,14 @@ class Fits:
 
     @property
     def _file(self) -> str:
-        return "unperturbed file" if self.before is None else "recoded file without perturbation"
+        return "recoded file" if self.is_recoded else "file as it is"
 
     def _effects(self) -> str:
         """Return of a regression how many effects are still found, and which ones, or which means, a recode changes.
 
         >>> print(Fits(5000, 10, 10, effects=6, kept=1)._effects())  # doctest: +NORMALIZE_WHITESPACE
-        ; of 6 effects that are clear (more than 3 standard errors) in the unperturbed file, only 1 still differs from 0
-        in most releases
+        ; of 6 effects that are clear (more than 3 standard errors) in the file as it is, only 1 still differs from 0 in
+        most releases
         """
         is_one = self.kept <= 1
         still = f"{'only ' * (0 < self.kept < self.effects)}{self.kept or 'none'} still differ{'s' * is_one} from 0"
@@ -244,7 +253,11 @@ def simulated(source: Source, mechanism: Mechanism, asked: Mapping[Model, Family
     fits = {model: _fits(table.num_rows, model.kind, base, tried[model]) for model, base in bases.items()}
     families = {model: family if model.kind == "model" else None for model, family in asked.items()}
     return {
-        model: dataclasses.replace(_told(fits[model], base, tried[model], before[model]), family=families[model])
+        model: dataclasses.replace(
+            _told(fits[model], base, tried[model], before[model]),
+            family=families[model],
+            is_recoded=bool(whole.recodes),
+        )
         for model, base in bases.items()
     }
 

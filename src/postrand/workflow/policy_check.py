@@ -17,7 +17,7 @@ from postrand.risk.finding import listed
 from postrand.support.exact import upper_level
 from postrand.support.showing import capital, few, outward, outward_percent
 from postrand.support.worth_basis import BASES
-from postrand.workflow.broken_rules import broken_by
+from postrand.workflow.broken_rules import Broken, broken_by, broken_in_words
 from postrand.workflow.comparison import NOTICE, PlanFigures
 from postrand.workflow.comparison_risk import AS_IS, NO_HOUSEHOLD, RiskFigure, attackers
 from postrand.workflow.doubted import DOUBTED, certain, certain_share
@@ -51,7 +51,7 @@ class Verdict:
 
     ``why``: the reason where a rule is not met because its measure is not known, names of tables that fail, or that it
     is missed by less than simulated releases can tell.
-    ``step``: what makes a measure known.
+    ``step``: what makes a measure known. ``broken``: by which columns, known too, a rule fails that is met.
     """
 
     rule: str
@@ -61,11 +61,22 @@ class Verdict:
     is_met: bool
     why: str = ""
     step: str = ""
+    broken: tuple[Broken, ...] = ()
+
+    @property
+    def beside(self) -> str:
+        """What a verdict is told with: why, and for whom a rule fails that is met."""
+        return "; ".join(filter(None, (self.why, broken_in_words(self.broken))))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        plain = {name: getattr(self, name) for name in self.__slots__ if name != "broken"}
+        return {**plain, "broken": [one._asdict() for one in self.broken]}
 
     def row(self) -> dict[str, object]:
         """Return the rule as a row of a page."""
         verdict = "pass" if self.is_met else "FAIL"
-        text = f"{verdict}: {self.why}" if self.why else verdict
+        text = f"{verdict}: {self.beside}" if self.beside else verdict
         text += f". Next: {self.step}" if self.step and not self.is_met else ""
         return {"Rule": self.rule, "Limit": self.limit, "Before": self.before, "After": self.after, "Result": text}
 
@@ -123,8 +134,7 @@ class PolicyCheck:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON: internal."""
-        names = Verdict.__slots__
-        rules = [{name: getattr(one, name) for name in names} for one in self.verdicts]
+        rules = [one.to_dict() for one in self.verdicts]
         about = {"notice": NOTICE, "plan": self.plan, "title": self.title}
         return {
             **about,
@@ -218,7 +228,8 @@ def _too_low(verdict: Verdict, rule: Rule, figures: PlanFigures) -> Verdict:
     if not (verdict.is_met and is_link):
         return verdict
     told = [f"{few(list(dict.fromkeys(name for name, _ in left)))}{TOO_LOW}"] * bool(left)
-    return dataclasses.replace(verdict, why="; ".join(filter(None, (verdict.why, *told, broken_by(rule, figures)))))
+    why = "; ".join(filter(None, (verdict.why, *told)))
+    return dataclasses.replace(verdict, why=why, broken=broken_by(rule, figures))
 
 
 TOO_LOW = " is not counted, so that the figure is too low"

@@ -13,7 +13,7 @@ from postrand.support.showing import few
 from postrand.support.worth_basis import BASES, MEAN, Basis
 from postrand.workflow.column_ways import all_in_words
 from postrand.workflow.comparison import NOTICE, PlanFigures, figure
-from postrand.workflow.comparison_risk import AS_IS, RiskFigure
+from postrand.workflow.comparison_risk import AS_IS, RECODED, RiskFigure
 from postrand.workflow.larger import coarser_larger, why_larger
 
 NONE, NOT_MEASURED = "–", "not measured"
@@ -105,7 +105,7 @@ class PlanComparison:
     def _before_is(self) -> list[str]:
         """Return of which file the figures before are, where a head of the table does not say it by itself."""
         heads = [head for head, _ in self._sides_before()]
-        told = {"recoded": "the file recoded, not perturbed", "before": AS_IS}
+        told = {"recoded": RECODED, "before": AS_IS}
         return [f"  {word}: {where}" for word, where in told.items() if any(head.startswith(word) for head in heads)]
 
     def _warnings(self) -> list[str]:

@@ -60,8 +60,8 @@ class Attackers:
                     Fact(f"{code}_largest", f"{who}: largest risk", reading.highest),
                     Fact(f"{code}_high", f"{who}: records above {self.threshold:g}", high),
                 ]
-        share = "Expected share of right links when all records are linked."
-        facts.append(Fact("marketer", f"{model}: share of right links", found.marketer, share))
+        share = "Expected share of correct matches when all records are linked."
+        facts.append(Fact("marketer", f"{model}: share of correct matches", found.marketer, share))
         return Measured(self.name, self.title, tuple(facts), notes=(OF_ESTIMATES,), records_at=inverse)
 
     @staticmethod
