@@ -262,7 +262,7 @@ def test_tau_is_written_alike_on_every_screen(decisions: Decisions) -> None:
     page = str(risk_views.risk_view(report, report, False))
     assert page.count(f"{text} (95%") == 1  # in the table
     assert "recoded" not in page
-    assert "are of the file recoded, not perturbed" in str(risk_views.risk_view(report, report, False, recoded=True))
+    assert "are those in the recoded file" in str(risk_views.risk_view(report, report, False, recoded=True))
     assert re.search(rf"<dd>\s*{re.escape(text)}\s*<span[^>]*>95% interval", page)
     assert str(report.tau1_estimate).startswith(f"{text} (95%")
     measured = str(measure_views.measures_view(computations.measures(half)))
@@ -311,7 +311,7 @@ def test_right_links_come_first_and_uniques_are_explained(made) -> None:
     assert "(τ1)" not in early
     recoded = str(comparison_views.compare_view(None, risks, False, attacks=attacks, recoded=True))
     assert "Before, recoded" in recoded
-    assert "Before: recoded, not perturbed." in recoded
+    assert "Before: in the recoded file." in recoded
     beside = str(comparison_views.compare_view(None, risks, False, attacks=attacks, together="All single out 75.3%"))
     assert "Figures of risk are of attackers who know only the keys of a person. All single out 75.3%." in beside
     assert page.count("Figures of risk are of attackers who know only the keys of a person.<") == 1

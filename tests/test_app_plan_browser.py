@@ -74,7 +74,7 @@ def test_from_a_semicolon_file_to_a_joint_block(browser: Browser, tmp_path: Path
         assert violations(page) == []
         page.click("text=Recommend plans")
         page.click("[data-act=advise]")
-        expect(page.locator("#advice table")).to_contain_text("recoded, not perturbed → after", timeout=60_000)
+        expect(page.locator("#advice table")).to_contain_text("in the recoded file → after", timeout=60_000)
         settled(page)
         assert violations(page) == []
 

@@ -93,7 +93,7 @@ def test_the_two_pages_say_what_is_decided_in_sentences() -> None:
         "only the keys of a person (<b>age</b>, job), and nothing of weight, income. If they "
         "also know these, figures are too low.",
         "Informed attacker, who knows the keys of each person, and looks for one at a time "
-        "Persons found rightly 1,000 (100%) 600 (60%) 30 (3%)",
+        "Correct matches: persons found 1,000 (100%) 600 (60%) 30 (3%)",
         "chance is above 20% not computed 25% 50%",
         "Where a risk is larger after than before: a person may be easier to find",
         "Not known, the risk of households: no variable has the role 'household'.",
@@ -188,7 +188,7 @@ def test_the_limit_of_a_rule_is_never_cut() -> None:
         rules = (Verdict(("rule of measures " * 12)[:length].strip(), limit, "2", "3", False, "why " * 60),) * 30
         text = Page(report.decision_page(decision_of(LONG, PolicyCheck("p", "", rules), certify(law()), FOUND))).text
         assert text.count("never column0") == text.count(limit) > 30, length
-        assert text.count("Rule Limit Recoded After Result") == 2
+        assert text.count("Rule Limit Recoded file After Result") == 2
 
 
 def test_the_grey_bars_are_named_by_their_file_and_a_shared_value_has_its_share_of_the_households() -> None:
@@ -202,7 +202,7 @@ def test_the_grey_bars_are_named_by_their_file_and_a_shared_value_has_its_share_
 def test_a_file_with_several_records_of_a_person_has_figures_of_records() -> None:
     counted = figures(person="patient", words=of_records, keys=("sex",))
     text = Page(report.decision_page(decision_of(counted, None, certify(law())))).text
-    assert "keys of each record, and looks for one at a time Records found rightly 600 (60%) 30 (3%)" in text
+    assert "keys of each record, and looks for one at a time Correct matches: records found 600 (60%) 30 (3%)" in text
     assert "Persons found" not in text
     assert any("patient says which are one person's: no figure puts them together" in s for s in counted.warnings)
     assert not any("one person's" in said for said in figures().warnings)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -64,6 +66,10 @@ def test_of_a_split_and_a_joint_block_it_is_that_of_simulated_releases(together)
     counts = np.zeros((3, 8))
     np.add.at(counts, (true, of), 1)
     assert counts.max(axis=0).sum() / n == pytest.approx(found.right, abs=4 * 0.5 / np.sqrt(n))
+    has = [0, 1, 2, 4, 5, 6]
+    assert counts[:, has].sum() / n == pytest.approx(found.shown, abs=4 * 0.5 / np.sqrt(n))
+    of_these = counts[:, has].max(axis=0).sum() / counts[:, has].sum()
+    assert of_these == pytest.approx(found.right_shown, abs=5 * 0.5 / np.sqrt(n))
     mass = counts.sum(axis=0)
     surest = (counts[:, mass > 0] / mass[mass > 0]).max(axis=1)
     assert found.sure == ((ills[surest.argmax()], pytest.approx(surest.max(), abs=0.02)),)
@@ -96,9 +102,9 @@ def test_explain_and_the_page_to_sign_say_it(tmp_path):
     (tmp_path / "plan.toml").write_text(source + privacy + blocks, encoding="utf-8")
     done = CliRunner().invoke(main, ["explain", str(tmp_path / "plan.toml"), "--decision", str(tmp_path / "page.html")])
     assert done.exit_code == 0, done.output
-    page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    own = "and how frequent values are, guesses ill from its released value alone rightly for about "
-    by_all = "Who knows the keys of the person, too, and weighs them with all values of the record, guesses ill rightly"
+    page = html.unescape((tmp_path / "page.html").read_text(encoding="utf-8"))
+    own = "Guesses of ill by who knows which record is a person's: of 100 persons "
+    by_all = "If the keys of the person are known too, "
     weighed = "The informed attacker does use the released values of ill, as far as they tell of the keys"
     for said in (own, by_all, weighed):
         assert said in done.output

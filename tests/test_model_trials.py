@@ -137,7 +137,7 @@ def test_means_by_perturbed_groups_have_the_errors_of_other_releases_and_one_rel
         errors.append(estimate.mean(released, "pay", drawn, "age").standard_error)
     assert means.ratios == pytest.approx((np.median(errors, axis=0)[:2] / plain).tolist(), rel=0.07)
     assert (means.fitted, means.none, means.is_met) == (10, 1, True)
-    assert "; 1 more has none in the unperturbed file" in str(means)
+    assert "; 1 more has none in the file as it is" in str(means)
     assert (cells.fitted, len(cells.ratios)) == (10, 4)  # of six cells, two have no records and no error
     assert whole.ratios == pytest.approx([1.0])
 
@@ -159,7 +159,7 @@ def test_of_a_regression_is_told_how_many_effects_are_still_found(monkeypatch: p
         clear += np.abs(fit.value / fit.standard_error) > 1.96
     assert clear[1] > 5 > clear[2]
     assert (found.effects, found.kept, found.changed) == (2, 1, ())
-    said = "; of 2 effects that are clear (more than 3 standard errors) in the unperturbed file, only 1 still differs"
+    said = "; of 2 effects that are clear (more than 3 standard errors) in the file as it is, only 1 still differs"
     assert said in str(found)
     assert [Fits(5000, 10, 10, (1.5,), effects=3, kept=kept).is_met for kept in (2, 1)] == [True, False]
 
@@ -206,7 +206,7 @@ def test_two_bands_of_an_amount_are_fitted_as_analysts_fit_them_and_compared_wit
     assert changed.change == pytest.approx(after / before - 1)
     assert (found.is_off, found.is_met, found.before, found.effects) == (True, False, 1, 1)
     assert str(found).startswith("fitted as a linear regression in 10 of 10 simulated releases, with standard errors ")
-    assert " times those of the recoded file without perturbation (95% intervals of ± " in str(found)
+    assert " times those of the recoded file (95% intervals of ± " in str(found)
     assert re.search(r" intervals of ± [\d.]+ for kids\)", str(found))
 
 
@@ -317,10 +317,10 @@ def test_named_means_and_tables_are_read_and_typed_again() -> None:
 
 def test_little_use_is_not_met_and_what_the_file_itself_refuses_is_left_to_the_other_words():
     assert not Fits(5000, 10, 10, (10.5, 30.0)).is_met
-    assert "times those of the unperturbed file: of little use" in str(Fits(5000, 10, 10, (10.5, 30.0)))
+    assert "times those of the file as it is: of little use" in str(Fits(5000, 10, 10, (10.5, 30.0)))
     assert Fits(5000, 10, 9, (1.5, 30.0)).is_met
     assert not Fits(5000, 10, 8, (1.5, 30.0)).is_met
-    assert str(Fits(5000, 3, 2, (2.0, 2.0), "why")).endswith("2 times those of the unperturbed file; else refused: why")
+    assert str(Fits(5000, 3, 2, (2.0, 2.0), "why")).endswith("2 times those of the file as it is; else refused: why")
     constant = file(200, 0)  # nobody died
     with pytest.raises(EstimationError):
         estimate.regression("died ~ sex", constant, law(1.0), "logistic")
@@ -330,6 +330,22 @@ def test_little_use_is_not_met_and_what_the_file_itself_refuses_is_left_to_the_o
     assert str(told) == f"{MODEL}: met (fewer than two of its variables are perturbed)"
     (told,) = _named(Estimated(200, None, [(MODEL, TableWorth(("died", "sex"), 150.0, 200))]), "models", split)
     assert "rare categories can still prevent a fit" in str(told)
+
+
+def test_a_regression_that_no_release_allows_is_not_met_and_of_some_numbers_it_is_said():
+    """Randomised response at epsilon 0.05 of 300 persons: every fit is refused, or of little use."""
+    table = file(300, 60)
+    (found,) = simulated(TableSource(table), law(0.05), {Model(("died", "sex")): "logistic"}).values()
+    assert not found.is_met
+    refused = dataclasses.replace(found, fitted=0)
+    assert not refused.is_met
+    base = model_trials._Found(np.ones(2), np.ones(2, dtype=bool), ("Intercept", "sex"), np.ones(2))
+    kept = model_trials._fits(300, "model", base, ["no root"] * 10)
+    assert (kept.fitted, kept.ratios, kept.terms) == (0, (), ())
+    book = dataclasses.replace(BOOK)
+    estimated = Estimated(5000, None, [(MODEL, None)], fits={str(MODEL): Fits(5000, 10, 10, (1.5, 20.0, 3.0))})
+    (told,) = _named(estimated, "models", pr.Mechanism({"died": pr.randomised_response(2, 1.0)}, book))
+    assert str(told).startswith(f"{MODEL}: met for 2 of 3 numbers (fitted in 10 of 10")
 
 
 def test_the_family_is_that_of_the_response():

@@ -134,7 +134,7 @@ def test_a_rule_on_the_person_is_met_and_pages_count_records_and_persons(folder,
     )
     assert "finds the record of" in explained
     page = (folder / "internal" / "decision.html").read_text(encoding="utf-8")
-    for words in ("Records found rightly", "Persons with a record found rightly", "Persons found rightly"):
+    for words in ("Correct matches: records found", "Persons with a record found rightly", "Persons found rightly"):
         assert words in page
     for text in (explained, page, (folder / "release" / "report.html").read_text(encoding="utf-8")):
         assert "For a household, ε counts once for each record" not in text

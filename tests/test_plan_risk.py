@@ -74,7 +74,7 @@ def test_a_run_takes_the_risk_that_the_check_showed(
     page = str(check_view.risk_view(shown))
     figures = {one["code"]: one for one in json.loads(wanted[0])["figures"]["risk"]}
     who = "informed attacker, who knows the keys of each person, and looks for one at a time"
-    assert shown.rows[0].named == f"Persons found rightly, {who}"
+    assert shown.rows[0].named == f"Correct matches: persons found, {who}"
     assert shown.rows[0].after.startswith(outward(figures["correct_matches"]["after"]))
     assert all(html_escape(cell) in page for row in shown.rows for cell in (row.measure, row.before, row.after))
 

@@ -533,9 +533,9 @@ def test_the_page_for_a_board_says_what_was_done_to_the_file_before(recoded, tmp
     assert call("init", tmp_path / "p.csv", *asked, *given, "--out", tmp_path).exit_code == 0
     for command in ("explain", "compare"):
         told = call(command, *[tmp_path / "plan.toml"] * (1 + (command == "compare"))).output
-        assert ("recoded, not perturbed" in told) is recoded
+        assert ("in the recoded file" in told) is recoded
         # sex follows from the age in years: 80 combinations; in bands, 6
-        assert ("before they are recoded), 6 of 200 persons (recoded, not" in told) is (
+        assert ("before they are recoded), 6 of 200 persons (in the recoded" in told) is (
             recoded and command == "explain"
         )
         assert ("80 of 200 persons (in the file as it is" in told) is (recoded and command == "explain")

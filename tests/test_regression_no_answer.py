@@ -202,6 +202,38 @@ def test_a_covariate_that_hardly_any_record_has_no_answer_of_is_without_that_cat
     np.testing.assert_allclose(kept.standard_error[:3], alone.standard_error, rtol=0.01)
 
 
+@pytest.mark.parametrize("family", ["linear", "logistic"])
+def test_a_number_enters_as_one_where_some_have_no_answer(family):
+    """The equations of the cells with a number, by hand; C(kids) compares; unperturbed, records are left out."""
+    rng, n = np.random.default_rng(12), 5000
+    kids, sex = rng.choice([0, 1, 2, 9], n, p=[0.3, 0.3, 0.25, 0.15]), rng.integers(0, 2, n)
+    y = np.where(kids == 9, -1.0, 0.7 * kids + 0.5 * sex - 0.8) + rng.normal(size=n)
+    truth = pa.table({"kids": kids, "sex": np.array(["f", "m"])[sex], "y": y, "z": (y > 0).astype(np.int64)})
+    law = pr.Mechanism({"kids": pr.randomised_response(4, 3.0), "sex": pr.randomised_response(2, 2.0)}, BOOK)
+    frame, response = released(truth, law, 3), "y" if family == "linear" else "z"
+    found = estimate.regression(f"{response} ~ kids + sex", frame, law, family)
+    assert found.names == ("Intercept", "kids", "sex[T.m]")
+    codes = {v.name: [v.categories.index(one) for one in frame.column(v.name).to_pylist()] for v in (KIDS, SEX)}
+    weights = [np.linalg.inv(law[name].matrix.array)[codes[name]] for name in codes]
+    cells = np.einsum("na,nb->nab", weights[0][:, :3], weights[1])
+    design = np.array([[[1, a, b] for b in (0, 1)] for a in range(3)], dtype=np.float64)
+    mean = np.asarray if family == "linear" else expit
+    given = frame.column(response).to_numpy()[:, None, None]
+    equations = np.einsum("nab,abp->p", cells * (given - mean(design @ found.value)), design)
+    np.testing.assert_allclose(equations / n, 0, atol=1e-8)
+    assert "Who has no answer of kids (9) is left out: it enters as a number." in found.warnings
+    own = estimate.regression(f"{response} ~ kids + sex", truth.filter(pa.array(kids != 9)), SEXES, family)
+    np.testing.assert_allclose(found.value, own.value, atol=5 * found.standard_error.max())
+    clear = estimate.regression(f"{response} ~ kids + sex", truth, SEXES, family)
+    np.testing.assert_allclose(clear.value, own.value, rtol=1e-9)
+    assert clear.dropped == (kids == 9).sum()
+    each = estimate.regression(f"{response} ~ C(kids) + sex", frame, law, family)
+    assert each.names[-2:] == ("C(kids)[T.9]", "sex[T.m]")
+
+
+SEXES = pr.Mechanism({"sex": pr.TransitionMatrix.identity(2)}, BOOK)
+
+
 def without_hours(seed: int) -> tuple[pa.Table, pr.Mechanism]:
     """Return a release in which who has no answer of hours has none of kids, which are perturbed."""
     frame = records(np.random.default_rng(seed), 4000)

@@ -446,6 +446,11 @@ def test_a_fact_is_guessed_by_all_that_the_record_shows(kind, s):
     most = np.bincount(values[told.name]).max() / 80
     assert told.without == pytest.approx(max((beliefs[s].argmax(axis=1) == values[told.name]).mean(), most))
     assert told.without <= told.right <= 1
+    sure = []
+    for seed in np.random.default_rng([0, 4]).integers(2**31, size=3).tolist():  # the releases that are drawn
+        drawn = next(drawn_by(hidden.law, hidden.truth, [seed]))
+        sure.append((fact_by_hand(mechanism, hidden.truth, drawn, beliefs, s).max(axis=1) > facts_told.SURE).mean())
+    assert told.sure == pytest.approx(np.mean(sure))
 
 
 def test_facts_are_told_in_full_where_nothing_is_perturbed_and_not_at_all_where_all_is():

@@ -228,7 +228,7 @@ def test_the_figure_is_that_of_an_attacker_who_learns_from_the_release():
 
 @pytest.mark.statistical
 def test_the_law_of_the_file_knows_no_more_than_that_of_the_population():
-    """The share of correct matches by the law of 1,500 records, and by that of 300,000 others: 5% more, at most a tenth."""
+    """Correct matches by the law of 1,500 records, and by that of 300,000 others: 5% more, at most a tenth."""
     edges, differs = None, []
     for seed in range(15):
         keys, weight = survey(200 + seed)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from postrand.codebook import Codebook
-from postrand.codebook.coding import category_numbers, encode, to_floats
+from postrand.codebook.coding import encode, to_floats
 from postrand.codebook.survey_design import SurveyDesign
 from postrand.data.described import released_table
 from postrand.errors import DataError, EstimationError, UsageError, nearest, sentence
@@ -22,8 +22,17 @@ from postrand.estimate.axes import Array, Axis, Mask, apply
 from postrand.estimate.em import changes, check_untangled
 from postrand.estimate.families import Family, Linear, Logistic, Multinomial, Poisson
 from postrand.estimate.latent import Index, Problem
-from postrand.estimate.regression_formula import variables_of
-from postrand.estimate.regression_terms import answers_first, answers_of, is_measured, levels_told, scores_of, terms_of
+from postrand.estimate.regression_formula import amounts_of, variables_of
+from postrand.estimate.regression_terms import (
+    amounts,
+    answered,
+    answers_first,
+    answers_of,
+    is_measured,
+    levels_told,
+    scores_of,
+    terms_of,
+)
 from postrand.estimate.survey_columns import refuse_identifiers, require_as_is, stratum_codes, weight_column
 from postrand.estimate.survey_design import design_of
 from postrand.estimate.survey_sample import Sample, read_sample
@@ -473,13 +482,23 @@ def _model_values(data: Data, name: str) -> pa.Array:
     assert data.book is not None
     variable = data.book[name]
     codes = np.arange(variable.size) if name in _latent_names(data) else codes_of(data, name)
-    if is_measured(variable):
-        return pa.array(np.array(category_numbers(variable), dtype=np.float64)[codes])
+    if is_amount(data, name):
+        return pa.array(amounts(variable)[codes])
     texts = [str(c) for c in variable.categories] + ["(missing)"] * (variable.missing == "category")
     order = np.setdiff1d(answers_first(variable), data.absent.get(name, ()), assume_unique=True)
     place = np.zeros(len(texts), dtype=np.int32)  # absent ones have no weight wherever they are
     place[order] = np.arange(len(order))
     return pa.DictionaryArray.from_arrays(pa.array(place[codes]), pa.array([texts[code] for code in order]))
+
+
+def is_amount(data: Data, name: str) -> bool:
+    """Whether a covariate with categories enters as numbers: those that mean no answer are left out."""
+    if data.book is None or name not in data.book or not is_measured(data.book[name]):
+        return False
+    silent = np.flatnonzero(~answered(data.book[name]))
+    return not silent.size or (
+        name in amounts_of(data.formula) and bool(np.isin(silent, data.absent.get(name, ())).all())
+    )
 
 
 def _pandas(columns: Mapping[str, pa.Array], size: int) -> Any:

@@ -45,23 +45,35 @@ def shown(term: str, name: str, labels: Mapping[str, str] | None) -> str:
 
 
 def is_measured(variable: Variable) -> bool:
-    """Whether the categories are numbers, and none means no answer: a formula takes them as amounts.
+    """Whether the categories that are answers are numbers: a formula takes them as amounts.
 
     The numbers of a text file are texts: they are amounts unless labels say what they stand for, or a zero leads them.
 
     >>> is_measured(Variable("kids", "key", ("0", "1", "2"))), is_measured(Variable("zip", "key", ("01", "02")))
     (True, False)
+    >>> is_measured(Variable("kids", "key", ("0", "1", "refused"), missing_codes=("refused",)))
+    True
     """
-    if variable.missing == "category" or variable.missing_codes:
-        return False
-    kinds = {type(category) for category in variable.categories}
+    kinds = {type(category) for category in _answers(variable)}
     return kinds <= {int, float} or (kinds == {str} and are_amounts(variable))
+
+
+def _answers(variable: Variable) -> list[Any]:
+    """Return the categories that are answers."""
+    return [category for category in variable.categories if category not in variable.missing_codes]
+
+
+def amounts(variable: Variable) -> NDArray[np.float64]:
+    """Return the number of each code 0..S-1; those that mean no answer have that of the first answer, and no weight."""
+    order, numbers = answers_first(variable), np.full(variable.size, np.nan)
+    numbers[: len(variable.categories)] = category_numbers(variable)
+    return np.where(answered(variable), numbers, numbers[order[0]])
 
 
 def are_amounts(variable: Variable) -> bool:
     """Whether texts are numbers as people write them, and not the names of categories."""
-    numbers = category_numbers(variable)
-    written = [spelt(number) for number in numbers] == [*variable.categories]
+    numbers = [number for number in category_numbers(variable) if not np.isnan(number)]
+    written = [spelt(number) for number in numbers] == _answers(variable)
     is_scale = variable.ordered and variable.size > 2
     return bool(numbers) and written and (is_scale or not labels_name(variable))
 

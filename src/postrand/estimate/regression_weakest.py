@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from postrand.estimate.axes import Array
 from postrand.estimate.families import Logistic, Multinomial
-from postrand.estimate.regression_data import Data, codes_of
+from postrand.estimate.latent import Index
+from postrand.estimate.regression_data import Data, codes_of, is_amount
 from postrand.estimate.regression_formula import amounts_of
 from postrand.estimate.regression_grid import fits
 from postrand.estimate.regression_moments import Factor, Records, records_of
@@ -48,30 +49,40 @@ def effective(data: Data, records: Records) -> Iterator[tuple[float, str, int]]:
 
 
 def without_absent(data: Data) -> Data:
-    """Return the data without categories of covariates that mean no answer and are below ``FEW`` effective records.
+    """Return the data without categories of covariates that mean no answer, of numbers or with too few records.
 
-    Their coefficients would be noise, and the equations often have no root. A formula that names what a covariate's
-    categories are compared with keeps them; so does an unperturbed one, if it has as many records.
+    A number that a formula takes as an amount has none where there is no answer. Of others, coefficients of categories
+    below ``FEW`` effective records would be noise, and the equations often have no root. A formula that names what a
+    covariate's categories are compared with keeps them; so does an unperturbed one, if it has as many records.
     """
     covariates = [name for name in data.names if name != data.response]
     asked = [n for n in covariates if unanswered(data.book, n) and not has_contrast(data.formula, n)]
-    if not asked or not fits(records := records_of(data)):
+    if not asked or data.book is None:
         return data
-    assert data.book is not None
-    worth = {(name, code): each for each, name, code in effective(data, records)}
     silent = {name: np.flatnonzero(~answered(data.book[name])) for name in asked}
+    amounts = [name for name in amounts_of(data.formula) if name in silent and is_measured(data.book[name])]
+    data = _without(data, {name: silent.pop(name) for name in amounts})
+    if not silent or not fits(records := records_of(data)):
+        return data
+    worth = {(name, code): each for each, name, code in effective(data, records)}
     rare = {name: [code for code in codes if worth.get((name, int(code)), 0.0) < FEW] for name, codes in silent.items()}
-    absent = {name: np.array(codes, dtype=np.intp) for name, codes in rare.items() if codes}
+    return _without(data, {name: np.array(codes, dtype=np.intp) for name, codes in rare.items() if codes})
+
+
+def _without(data: Data, absent: Mapping[str, Index]) -> Data:
+    """Return the data without these codes of covariates; unchanged where no record would be left."""
     clear = [~np.isin(codes_of(data, name), codes) for name, codes in absent.items() if name not in data.latent]
     kept = np.all([*clear, np.ones(data.table.num_rows, dtype=bool)], axis=0)
-    return replace(data.of_records(kept), absent=absent) if kept.any() else data
+    return replace(data.of_records(kept), absent={**data.absent, **absent}) if kept.any() else data
 
 
 def absent_covariates(data: Data) -> tuple[str, ...]:
     """Return a sentence for each covariate of which categories are left out."""
+    few_count = "too few such records count for a coefficient of their own"
+    why = {name: "it enters as a number" if is_amount(data, name) else few_count for name in data.absent}
     return tuple(
-        f"Who has no answer of {name} ({few([data.book[name].code_labels[code] for code in codes])}) is left out: too "
-        "few such records count for a coefficient of their own.".replace("(missing)", "missing")
+        f"Who has no answer of {name} ({few([data.book[name].code_labels[code] for code in codes])}) is left out: "
+        f"{why[name]}.".replace("(missing)", "missing")
         for name, codes in data.absent.items()
         if data.book is not None
     )
@@ -114,7 +125,7 @@ def categories(data: Data, records: Records) -> Iterator[Category]:
     """Yield each category of a covariate that counts."""
     amounts = amounts_of(data.formula)
     asked = [n for n in data.names if data.book is not None and n in data.book and n != data.response]
-    for name in (n for n in asked if data.book is not None and not (n in amounts and is_measured(data.book[n]))):
+    for name in (n for n in asked if data.book is not None and not (n in amounts and is_amount(data, n))):
         if name not in data.latent:
             codes = codes_of(data, name)[records.first]
             yield from (Category(name, int(code), None, (codes == code).astype(float)) for code in np.unique(codes))

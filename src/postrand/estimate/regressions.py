@@ -21,6 +21,7 @@ from postrand.estimate.regression_data import (
     FAMILIES,
     Data,
     FamilyName,
+    is_amount,
     modelled,
     prefixes,
     problem_of,
@@ -179,7 +180,8 @@ def _nominal(data: Data, mechanism: Mechanism) -> tuple[str, ...]:
     named = nominal_warnings(data.book, amount)
     clear = {name: data.table.column(name).combine_chunks() for name in data.names if name not in data.latent}
     numbers = {name: column for name, column in clear.items() if is_number(column.type)}
-    amounts = [*amount, *amounts_of(data.formula)]
+    names = (name for name in amounts_of(data.formula) if not data.is_categorical(name) or is_amount(data, name))
+    amounts = [*amount, *names]
     limits = limit_warnings(mechanism.codebook, amounts, "regression")
     limits += band_warnings(mechanism.codebook, amounts, "regression")
     compared = [name for name in data.names if name != data.response or data.family == "multinomial"]

@@ -16,17 +16,23 @@ from postrand.risk.split_law import SplitLaw, drawn_by
 
 PERSONS, RELEASES, DRAWN = 20_000, 3, 15_000
 """Persons of whom a column is guessed at most, at random, and releases that are drawn of them, or so many records."""
+SURE = 0.95
+"""Of which persons a guess is surer than this is told apart; a convention."""
 ENTRIES = 1 << 22
 """What may be true of persons is summed up for so many combinations at a time: 32 MB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Say how often the best guess of a column is right from the keys and the released record, and ``without`` it."""
+    """Say how often the best guess of a column is right from the keys and the released record, and ``without`` it.
+
+    ``sure``: of which share of the persons such a guess is more than ``SURE`` sure.
+    """
 
     name: str
     right: float
     without: float
+    sure: float = 0.0
 
 
 def told_facts(
@@ -56,7 +62,7 @@ def told_facts(
     true = np.stack(truth.codes, axis=1).astype(np.int64)
     sizes = {s: answers[latent.names[s]] for s in wanted}
     has = {s: true[:, latent.keys + s] < sizes[s] for s in wanted}
-    right = dict.fromkeys(wanted, 0.0)
+    right, sure = dict.fromkeys(wanted, 0.0), dict.fromkeys(wanted, 0.0)
     step = max(ENTRIES // sum(latent.truth.shape[latent.keys :]), 1)
     many = max(min(RELEASES, DRAWN // max(some.size, 1)), 1)
     for drawn in drawn_by(own, truth, rng.integers(2**31, size=many).tolist()):
@@ -66,14 +72,16 @@ def told_facts(
             beliefs = latent.given(true[piece, : latent.keys])
             for s in wanted:
                 posterior = beliefs[s] * _likelihood(latent, s, true[piece], beliefs, seen[piece])
-                hit = posterior[:, : sizes[s]].argmax(axis=1) == true[piece, latent.keys + s]
-                right[s] += float(hit[has[s][piece]].sum()) / many
+                answers_of, mine = posterior[:, : sizes[s]], has[s][piece]
+                hit = answers_of.argmax(axis=1) == true[piece, latent.keys + s]
+                right[s] += float(hit[mine].sum()) / many
+                sure[s] += float((answers_of.max(axis=1) > SURE * posterior.sum(axis=1))[mine].sum()) / many
     alone = latent.truth.select(latent.truth.names[: latent.keys if keys is None else keys])
     found = []
     for s in wanted:
         if persons := int(has[s].sum()):
             without = _without(latent, s, alone, true[has[s]], sizes[s])
-            found.append(Told(latent.names[s], max(right[s] / persons, without), without))
+            found.append(Told(latent.names[s], max(right[s] / persons, without), without, sure[s] / persons))
     return tuple(found)
 
 

@@ -15,6 +15,7 @@ from postrand.risk.finding import WHERE, WHOSE
 from postrand.risk.reveals import SETTLED, TWICE, PairReveal, hit_most, one_value, told
 from postrand.risk.sample import Sampled, numbers
 from postrand.risk.singled import MAX_COLUMNS, Codes
+from postrand.risk.told_exactly import told_exactly
 
 MAX_CELLS = 100_000
 """Of a table of a perturbed variable and unperturbed ones; larger ones are not tried."""
@@ -48,7 +49,8 @@ def told_pairs(
     """Return what each unperturbed column reveals, what only two together reveal, and which pairs are left out.
 
     Alone, values that many records have are compared one by one, and others in bins, if they are numbers. ``binned``
-    are columns whose exact values are compared elsewhere. Two together are compared as bins.
+    are columns whose exact values are compared elsewhere. Two together are compared as bins; and by exact values where
+    bins do not show them.
     """
     bins = bins_of(sample)
     true = usable({name: classes(sample, name, name in coded, RANKED_BINS) for name in perturbed})
@@ -64,16 +66,30 @@ def told_pairs(
         if (p, c) not in compared:
             left.setdefault(c, []).append(p)
     known = {(pair.perturbed, pair.clear) for pair in pairs if pair.is_much}
+    certain = {(pair.perturbed, pair.clear) for pair in pairs if pair.is_certain}
     joint: list[tuple[tuple[str, ...], PairReveal]] = []
+    whole: set[tuple[str, str]] = set()
     for one, two in itertools.combinations(list(seen)[:MAX_COLUMNS], 2):
         size = seen[one][1] * seen[two][1]
         if size * RECORDS_A_CELL > sample.table.num_rows:
             continue
         both = seen[one][0] * seen[two][1] + seen[two][0], size
+        if all(seen[name][1] >= sample.codes(name)[1] for name in (one, two)):
+            whole.add((one, two))
         for p in true:
-            if size * true[p][1] <= MAX_CELLS and not {(p, one), (p, two)} & known:
+            if size * true[p][1] <= MAX_CELLS and not {(p, one), (p, two)} & certain:
                 found = told(table_of(true[p], both), p, f"{one}, {two}", ranges[p])
-                joint += [((one, two), found)] * found.is_much
+                is_new = found.is_certain or not {(p, one), (p, two)} & known
+                joint += [((one, two), found)] * (found.is_much and is_new)
+    told_jointly = {(found.perturbed, *both) for both, found in joint}
+
+    def is_told(p: str, *both: str) -> bool:
+        return (p, *both) in told_jointly or any((p, name) in certain for name in both)
+
+    exact = {name: sample.codes(name) for name in alone if name not in binned}
+    for both_names, found in told_exactly(true, exact, ranges, is_told, whole):
+        is_new = found.is_certain or not any((found.perturbed, name) in known for name in both_names)
+        joint += [(both_names, found)] * (found.is_much and is_new)
     return tuple(pairs), joint, left
 
 

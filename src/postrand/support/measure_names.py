@@ -154,7 +154,7 @@ def knows_more(found: Sequence[tuple[str, float, float]], before_is: str = "befo
     text = f"Who knows {name} besides the keys finds about {about(links)} correct matches after the plan"
     text += f" ({before_is}: {about(before)})"
     text += "".join(f"; {other}: about {about(own)} ({about(first)})" for other, own, first in others)
-    return (f"{text}{'; who knows another one: fewer' * (len(found) > 3)}.",)
+    return (f"{text}{'; who knows another released column: fewer' * (len(found) > 3)}.",)
 
 
 def weighed_too(names: Sequence[str]) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from postrand.plan import infer, numbering
 from postrand.support import saving
 from postrand.support.showing import few
 from postrand.workflow.advice_refusals import RELEASED
-from postrand.workflow.draft_roles import assign_roles
+from postrand.workflow.draft_roles import assign_roles, made_of
 
 _ENTRY = "[[variables]]\n"
 
@@ -39,7 +39,7 @@ def codebook_for(
     if codebook is not None:
         return place, infer.load_codebook(codebook), []
     source = open_records(formats.placed(file, read_as))
-    drafts = infer.infer(source, roles=assign_roles(source.schema.names, roles))
+    drafts = infer.infer(source, roles=assign_roles(source.schema.names, roles, made_of(source)))
     named = {name for given in roles.values() for name in given}
     numbers = [
         d["name"] for d in drafts if d["role"] in RELEASED and d["name"] not in named and numbering.numbers_persons(d)

@@ -244,7 +244,8 @@ def _named(
         elif (fits := of.fits.get(name)) is not None:
             steps = "; ".join([*[_FIT] * (not fits.is_found), *[_RECODE] * fits.is_off])
             why = "because of the recodes, not of the perturbation: " * (fits.is_found and fits.is_off)
-            yield Verdict(name, fits.is_met, str(fits) if fits.is_met else f"{why}{fits}. Next: {steps}")
+            told = str(fits) if fits.is_met else f"{why}{fits}. Next: {steps}"
+            yield Verdict(name, fits.is_met, told, on=fits.in_part)
         elif model.kind != "model" and not {*model.table} & {*perturbed}:
             yield Verdict(name, True, "none of its variables is perturbed")
         elif model.kind != "model":

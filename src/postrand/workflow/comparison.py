@@ -21,6 +21,7 @@ from postrand.report.table_worth import (
     shown,
     worth_line,
 )
+from postrand.risk.facts_told import Told
 from postrand.support.measure_names import (
     SIZE_KNOWN,
     by_size,
@@ -73,6 +74,7 @@ class PlanFigures:
     ``unmoved``: of those that hardly do, what a curator is warned of.
     ``merged`` says which recodes merge too few records, ``swallowed`` which codes for no answer count as values,
     ``unstated`` recodes of no stated provenance, ``guessed`` what is guessed of perturbed sensitive variables,
+    in words, and ``guesses`` by who knows most of those who are measured,
     ``means`` of which variables recodes change the mean. ``in_part`` says which unperturbed columns go with keys
     in part. ``small``: which perturbed variables have categories of which a release tells too little. ``lacking``:
     what the release does not tell of how the records were drawn. ``dropped``: columns with the role ``drop``.
@@ -131,6 +133,7 @@ class PlanFigures:
     merged: tuple[str, ...] = ()
     swallowed: tuple[str, ...] = ()
     guessed: tuple[str, ...] = ()
+    guesses: tuple[Told, ...] = ()
     means: Mapping[str, str] = field(default_factory=dict)
     in_part: Pairs = ()
     small: str = ""

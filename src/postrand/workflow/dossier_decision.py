@@ -16,9 +16,11 @@ from postrand.privacy.words import TOO_LARGE, unit_in_plain_words
 from postrand.release.bundle import REPORT
 from postrand.report.internal import Decision, RiskRow
 from postrand.report.table_worth import shown, worth_line
+from postrand.report.text import cut
 from postrand.risk.findings import Findings
 from postrand.risk.informed import THRESHOLD
 from postrand.support.column_wordings import taken_for_public
+from postrand.support.guesses import of_hundred
 from postrand.support.measure_names import HOW_MUCH, KNOWN_TO_IT, LEARNS, UNKNOWN_TO_IT
 from postrand.support.series_words import together
 from postrand.support.showing import ORDERS, capital, outward, outward_percent
@@ -27,7 +29,7 @@ from postrand.support.worth_basis import BASES
 from postrand.workflow.broken_rules import FAILS, which_fail
 from postrand.workflow.column_ways import in_words
 from postrand.workflow.comparison import PlanFigures, figure
-from postrand.workflow.comparison_risk import AS_IS, NO_HOUSEHOLD, RiskFigure, is_everybody
+from postrand.workflow.comparison_risk import AS_IS, NO_HOUSEHOLD, RiskFigure, facts_in, is_everybody
 from postrand.workflow.larger import why_larger
 from postrand.workflow.policy_check import PolicyCheck
 from postrand.workflow.series import limits_of
@@ -52,6 +54,10 @@ MEASURES = {
 """The measures of the first page by their codes, in order, each in the words of that page, below its attacker."""
 ONE = "informed attacker, who knows the keys of each person, and looks for one at a time"
 MEMBERS = "informed attacker, who knows the keys of all members of a household together"
+GUESSING = "who knows which record is a person's, and how frequent values are: of 100 persons are guessed rightly"
+GUESSING_KEYS = "who knows which record is a person's, and the keys of the person: of 100 persons are guessed rightly"
+MOST_GUESSED, _NAME = 3, 24
+"""Confidential variables whose guesses stand on the first page, and characters of a name; the sentences name more."""
 REGISTERED = frozenset(("register_matches", "register_risk_largest", "tau1", "tau2"))
 WORSE = tuple(code for code in MEASURES if code != "tau1")
 RISK_ALONE = (
@@ -148,6 +154,17 @@ def risk_rows(figures: PlanFigures) -> Iterator[RiskRow]:
         after = f"at most {after}" if one.after is not None and figures.is_bound(code) else after
         said = figures.words
         yield RiskRow(said(words), said(_attacker(code, is_everybody(figures.risks))), before, after, shares, as_is)
+    yield from _guess_rows(figures)
+
+
+def _guess_rows(figures: PlanFigures) -> Iterator[RiskRow]:
+    """Yield of confidential variables how often they are guessed rightly: always, before anything is perturbed."""
+    who = GUESSING_KEYS if facts_in(figures.risks) else GUESSING
+    sure = "100"
+    for one in figures.guesses[:MOST_GUESSED]:
+        measure = f"{cut(one.name, _NAME)}; without the record {of_hundred(one.without)}"
+        as_is = sure * bool(figures.as_is)
+        yield RiskRow(measure, figures.words(who), sure, of_hundred(one.right), (1.0, one.right), as_is)
 
 
 def _attacker(code: str, is_whole: bool) -> str:
@@ -239,10 +256,12 @@ def _checks(policy: PolicyCheck | None) -> Iterator[str]:
         return
     apart = f"; {'but' if policy.is_met else 'and'} {policy.apart}" * bool(policy.apart)
     if policy.is_met:
-        told = [(one.rule, one.beside) for one in policy.verdicts if one.beside]
-        of_these = ". Of these, " * bool(told) + "; ".join(f"{rule}: {beside}" for rule, beside in told)
+        told = [(one.rule, one.why) for one in policy.verdicts if one.why]
+        of_these = "; of these, " * bool(told) + "; ".join(f"{rule}: {why}" for rule, why in told)
         but = which_fail(one.broken for one in policy.verdicts)
-        yield f"The office's policy: all {len(policy.verdicts)} rules are met{but} ({_TABLE}){of_these}{apart}."
+        failing = [f"{one.rule}: {one.broken[0].found}" for one in policy.verdicts if one.broken]
+        but += f" ({'; '.join(failing)})" * bool(failing)
+        yield f"The office's policy: all {len(policy.verdicts)} rules are met ({_TABLE}){but}{of_these}{apart}."
     else:
         many = f"{len(policy.failed)} of {len(policy.verdicts)} rules"
         yield f"The office's policy: {many} {'is' if len(policy.failed) == 1 else 'are'} not met ({_TABLE}){apart}."

@@ -56,7 +56,7 @@ from postrand.workflow.draft_decisions import (
     with_perturbed,
     with_settled,
 )
-from postrand.workflow.draft_roles import assign_roles, roles_of
+from postrand.workflow.draft_roles import assign_roles, made_of, roles_of
 from postrand.workflow.epsilon import above_bound, meaning, shares
 from postrand.workflow.linked import joint_note, parts_of, set_aside, with_numbers
 from postrand.workflow.linked import proposed as proposed_links
@@ -183,9 +183,10 @@ def start(
     raise_all(DataError, hidden)
     with typed_errors(bool(recode)):
         known = declared.started(entries, opened_as, source, ddi)
-        assigned = assign_roles(known.source.schema.names, roles)
-        units = asked_units.completed(assigned, units)
-        raise_all(UsageError, asked_units.problems(assigned, units))
+    assigned = assign_roles(known.source.schema.names, roles, made_of(known.source))
+    units = asked_units.completed(assigned, units)
+    raise_all(UsageError, asked_units.problems(assigned, units))
+    with typed_errors(bool(recode)):
         known, drafts = declared.drafted(known, assigned)
         drafts = with_perturbed(drafts, units.perturb_also)
     source, made, told = known.source, known.made, known.told

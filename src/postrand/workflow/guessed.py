@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from postrand.codebook import Codebook, Variable
 from postrand.mechanism import Block, Mechanism
 from postrand.risk.blend import Blend
-from postrand.risk.facts_told import Told
+from postrand.risk.facts_told import SURE, Told
 from postrand.risk.split_law import MAX_DENSE, lumped
 from postrand.support.guesses import of_hundred
 
@@ -28,13 +28,20 @@ class Guess:
     With the shares p of the file, and of a split for each subset T by itself, because a record shows which one it is,
     ``right`` is ``Σ_T π_T Σ_j max_i p_i M_T[i, j]``, where a subset that does not show the variable has ``max_i p_i``,
     which is ``blind``. ``sure`` are answers with their largest posterior ``max_Tj p_i M_T[i, j] / Σ_i p_i M_T[i, j]``,
-    largest first: of two answers both, else the first. Confidential.
+    largest first: of two answers both, else the first. ``shown`` is the share of the records that show the variable.
+    Confidential.
     """
 
     name: str
     right: float
     blind: float
     sure: tuple[tuple[str, float], ...]
+    shown: float = 1.0
+
+    @property
+    def right_shown(self) -> float:
+        """The same of the records that show the variable."""
+        return (self.right - (1 - self.shown) * self.blind) / self.shown if self.shown > 0 else self.blind
 
 
 def guesses(mechanism: Mechanism, codebook: Codebook, shares: Callable[[str], FloatArray | None]) -> tuple[Guess, ...]:
@@ -60,14 +67,16 @@ def _guess(variable: Variable, prior: FloatArray, laws: Sequence[tuple[float, Fl
         mass = joint.sum(axis=0)
         right += chance * float(joint.max(axis=0).sum())
         sure = np.maximum(sure, (joint[:, mass > 0] / mass[mass > 0]).max(axis=1))
-    right += (1 - sum(chance for chance, _ in laws)) * blind
+    shown = min(sum(chance for chance, _ in laws), 1.0)
+    right += (1 - shown) * blind
     answers = np.array(
         [i for i, code in enumerate(variable.categories) if code not in variable.missing_codes], dtype=int
     )
     answers = answers[prior[answers] > 0]
     surest = answers[np.argsort(-sure[answers], kind="stable")]
     told = surest if surest.size <= TWO else surest[:1]
-    return Guess(variable.name, right, blind, tuple((str(variable.code_labels[i]), float(sure[i])) for i in told))
+    said = tuple((str(variable.code_labels[i]), float(sure[i])) for i in told)
+    return Guess(variable.name, right, blind, said, shown)
 
 
 def _laws(mechanism: Mechanism, book: Codebook, name: str) -> list[tuple[float, FloatArray]]:
@@ -99,50 +108,61 @@ def _matrix(block: Block, book: Codebook, name: str) -> FloatArray | None:
     return None if found is None else found[0]
 
 
-def guessed_in_words(
-    found: Sequence[Guess], persons: str = "persons", facts: Sequence[Told] = (), *, is_split: bool = False
-) -> Iterator[str]:
-    r"""Yield what is guessed of each variable in a sentence, and what bounds all guesses; () without variables.
+def guessed_in_words(found: Sequence[Guess], persons: str = "persons", facts: Sequence[Told] = ()) -> Iterator[str]:
+    r"""Yield what is guessed of each variable in sentences, the last with what bounds all guesses.
 
     >>> insured = Guess("insured", 0.86, 0.84, (("yes", 0.931), ("no", 0.5)))
-    >>> told = guessed_in_words([insured, Guess("ill", 0.6, 0.55, ())], facts=[Told("insured", 0.88, 0.85)])
+    >>> told = guessed_in_words([insured, Guess("ill", 0.6, 0.55, (), 0.4)], facts=[Told("insured", 0.88, 0.85, 0.12)])
     >>> print(*told, sep="\n")  # doctest: +NORMALIZE_WHITESPACE
     Guesses of insured by who knows which record is a person's: of 100 persons 84 are guessed rightly without the
-    record, and about 86 by its released value; if the keys of the person are known too, 85 without the record, and
-    about 88 by all its values. By the released value such a guess is at most 93.1% sure that it is yes, 50% that it is
-    no.
+    record, and about 86 by its released value. By this value alone a guess is at most 93.1% sure that it is yes, 50%
+    that it is no. If the keys of the person are known too, 85 are guessed rightly without the record, and about 88 by
+    all its values; about 12 of 100 such guesses are more than 95% sure.
     Guesses of ill by who knows which record is a person's: of 100 persons 55 are guessed rightly without the record,
-    and about 60 by its released value.
-    Who guesses knows how frequent values are. Who knows more of a person can be surer: only the claims bound it.
+    and about 60 by its released value, which 40% of the records show (of 100 of these, about 67). Who guesses knows how
+    frequent values are. Who knows more of a person can be surer: only the claims bound it.
     """
     if not found:
         return
-    told = {one.name: one for one in facts}
+    more = len(found) - NAMED
+    after = f" {more} more confidential variables can be guessed, too." * (more > 0)
+    after += " From all released values of the record a guess can be surer." * (not facts)
+    after += " Who guesses knows how frequent values are. Who knows more of a person can be surer: only the claims "
+    after += "bound it."
+    told = {one.name: best for one, best in zip(found, best_guesses(found, facts), strict=True) if facts}
     for one in found[:NAMED]:
         text = (
             f"Guesses of {one.name} by who knows which record is a person's: of 100 {persons} {of_hundred(one.blind)} "
             f"are guessed rightly without the record, and about {of_hundred(one.right)} by its released value"
-            f"{', if it shows one' * is_split}"
         )
-        if one.name in told:
-            both = _no_less(told[one.name], one)
-            text += f"; if the keys of the {persons.removesuffix('s')} are known too, {of_hundred(both.without)} "
-            text += f"without the record, and about {of_hundred(both.right)} by all its values"
-        yield f"{text}.{_sure(one)}"
-    more = len(found) - NAMED
-    unsaid = f"{more} more confidential variables can be guessed, too. " * (more > 0)
-    together = "" if facts else "From all released values of the record a guess can be surer. "
-    known = "Who guesses knows how frequent values are. Who knows more of a person can be surer"
-    yield f"{unsaid}{together}{known}: only the claims bound it."
+        if one.shown < 1:
+            text += (
+                f", which {one.shown:.0%} of the records show (of 100 of these, about {of_hundred(one.right_shown)})"
+            )
+        text += f".{_sure(one)}"
+        if one.name in {fact.name for fact in facts}:
+            both = told[one.name]
+            text += f" If the keys of the {persons.removesuffix('s')} are known too, {of_hundred(both.without)} are "
+            text += f"guessed rightly without the record, and about {of_hundred(both.right)} by all its values"
+            sure = f"; about {of_hundred(both.sure)} of 100 such guesses are more than {SURE:.0%} sure"
+            text += f"{sure * (both.sure > 0)}."
+        yield f"{text}{after * (one is found[:NAMED][-1])}"
+
+
+def best_guesses(found: Sequence[Guess], facts: Sequence[Told]) -> tuple[Told, ...]:
+    """Return the best guesses of each variable, of who knows the keys, too, where ``facts`` say it."""
+    told = {one.name: one for one in facts}
+    own = (Told(one.name, one.right, one.blind) for one in found)
+    return tuple(_no_less(told.get(one.name, plain), one) for one, plain in zip(found, own, strict=True))
 
 
 def _no_less(told: Told, own: Guess) -> Told:
     """Return what is guessed by who knows more: no less than without that, where simulated releases say so by chance.
 
     >>> _no_less(Told("ill", 0.57, 0.33), Guess("ill", 0.58, 0.34, ()))
-    Told(name='ill', right=0.58, without=0.34)
+    Told(name='ill', right=0.58, without=0.34, sure=0.0)
     """
-    return Told(told.name, max(told.right, own.right), max(told.without, own.blind))
+    return replace(told, right=max(told.right, own.right), without=max(told.without, own.blind))
 
 
 def _sure(one: Guess) -> str:
@@ -150,4 +170,4 @@ def _sure(one: Guess) -> str:
         f"{of_hundred(share, most=True)}% {'sure ' * (k < 1)}that it is {label}"
         for k, (label, share) in enumerate(one.sure)
     ]
-    return f" By the released value such a guess is at most {', '.join(told)}." if told else ""
+    return f" By this value alone a guess is at most {', '.join(told)}." if told else ""

@@ -114,6 +114,16 @@ class Fits:
     def _little(self) -> list[bool]:
         return [little_use(self.records / ratio**2, self.records) for ratio in self.ratios]
 
+    @property
+    def in_part(self) -> str:
+        """For how many of its numbers it is met, where others are of little use; "" where none is.
+
+        >>> Fits(5000, 10, 10, (1.5, 20.0, 3.0)).in_part, Fits(5000, 10, 10, (1.5,)).in_part
+        (' for 2 of 3 numbers', '')
+        """
+        many, poor = len(self.ratios), sum(self._little)
+        return f" for {many - poor} of {many} numbers" * bool(poor)
+
     def __str__(self) -> str:
         """Return both in words.
 
@@ -285,8 +295,8 @@ def _fits(records: int, kind: Kind, base: _Found, tried: Sequence[_Found | str])
     widths = np.nanmedian(halves[:, held], axis=0)
     finite = np.isfinite(widths)
     if kind == "model":
-        finite &= [not label.endswith("Intercept") for label, one in zip(base.labels, held, strict=True) if one]
-        terms = tuple(label for label, one in zip(np.array(base.labels)[held], finite, strict=True) if one)
+        finite &= ~np.char.endswith(np.array(base.labels, dtype=str)[held], "Intercept")
+        terms = tuple(label for label, one in zip(np.array(base.labels, dtype=str)[held], finite, strict=True) if one)
     else:
         terms = ()
     lost = np.isnan(errors).sum(axis=0) > (1 - ENOUGH) * len(tried)

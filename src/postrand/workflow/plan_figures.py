@@ -43,7 +43,7 @@ from postrand.workflow.design_blocks import check_sizes, design_blocks
 from postrand.workflow.dossier_risk import require_one_share
 from postrand.workflow.facts import facts_of
 from postrand.workflow.file_goal import of_file, solved
-from postrand.workflow.guessed import guessed_in_words, guesses
+from postrand.workflow.guessed import best_guesses, guessed_in_words, guesses
 from postrand.workflow.known import Known
 from postrand.workflow.moves import moves_of
 from postrand.workflow.neighbouring import neighbours_in
@@ -175,7 +175,8 @@ def computed(
         shown=sum((houses or {}).values()) if plan.split is not None and plan.split.of_members else 0,
         lone_sizes=0 if told is None or told.sizes is None else told.sizes.lone,
         findings=() if told is None else told.inside,
-        guessed=tuple(guessed_in_words(held, words("persons"), facts_in(risks), is_split=mechanism.split is not None)),
+        guessed=tuple(guessed_in_words(held, words("persons"), facts_in(risks))),
+        guesses=best_guesses(held, facts_in(risks)),
         swallowed=() if told is None else tuple(one.sentence for one in told.found if one.code == "swallowed"),
         small=small_groups(mechanism, records, law, houses) if records >= LEAST_RECORDS else "",
         dropped=tuple(one.name for one in plan.codebook.with_role("drop")),

@@ -76,7 +76,8 @@ class Verdict:
     def row(self) -> dict[str, object]:
         """Return the rule as a row of a page."""
         verdict = "pass" if self.is_met else "FAIL"
-        text = f"{verdict}: {self.beside}" if self.beside else verdict
+        text = f"{verdict}: {self.why}" if self.why else verdict
+        text += f"; but {broken_in_words(self.broken)}" * bool(self.broken)
         text += f". Next: {self.step}" if self.step and not self.is_met else ""
         return {"Rule": self.rule, "Limit": self.limit, "Before": self.before, "After": self.after, "Result": text}
 
