@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html
+import re
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +18,16 @@ from postrand.cli import main
 from postrand.engines.frame import perturb
 from postrand.mechanism import Block, Mechanism, Split
 from postrand.mechanism.matrix import randomised_response
+from postrand.plan import load_plan
+from postrand.plan.policy import Policy, policy_from_dict
+from postrand.report.text import beside_limit
+from postrand.support.guesses import of_hundred
+from postrand.workflow.design_blocks import design_blocks
 from postrand.workflow.guessed import guesses
+from postrand.workflow.known import Known
+from postrand.workflow.plan_figures import figures_of
+from postrand.workflow.planned import mechanism_of
+from postrand.workflow.policy_check import check_policy
 
 BOOK = Codebook((Variable("sex", "key", ("f", "m")), Variable("ill", "sensitive", ("no", "mild", "bad"))))
 SHARES = np.array([0.7, 0.2, 0.1])
@@ -132,3 +143,56 @@ def test_of_a_joint_block_of_many_cells_randomised_response_has_a_closed_form():
         if cells < 100:
             whole = matrix.array.reshape(many, sizes[2], many, sizes[2]).sum(axis=2)[0]
             assert whole == pytest.approx(law, rel=1e-6)
+
+
+def policy(*rules: tuple[str, float]) -> Policy:
+    return policy_from_dict({"rules": [{"measure": name, "at_most": most} for name, most in rules]})
+
+
+def test_an_office_can_limit_what_is_guessed(tmp_path):
+    """Whom the record of tells: the figure is that of the page, and by a simulated attacker within its error."""
+    rng, n = np.random.default_rng(8), 4000
+    sex = rng.integers(0, 2, n)
+    ill = np.where(rng.random(n) < 0.3 + 0.3 * sex, 1, 0)
+    table = pa.table({"sex": np.array(["f", "m"])[sex], "ill": np.array(["no", "yes"])[ill]})
+    pq.write_table(table, tmp_path / "people.parquet")
+    book = Codebook((Variable("sex", "key", ("f", "m")), Variable("ill", "sensitive", ("no", "yes"))))
+    book.save(tmp_path / "codebook.toml")
+    blocks = "".join(f'[[blocks]]\nvariables = ["{name}"]\n' for name in ("sex", "ill"))
+    text = '[source]\nfile = "people.parquet"\ncodebook = "codebook.toml"\n[privacy]\nmodel = "differential"\n'
+    (tmp_path / "plan.toml").write_text(f"{text}epsilon = 2.0\n{blocks}", encoding="utf-8")
+    plan = load_plan(tmp_path / "plan.toml")
+    figures, known = figures_of(plan), Known.of(plan, dossier=True)
+    (best,) = figures.guesses
+    law = mechanism_of(plan, design_blocks(plan, known), known)["ill"].matrix.array
+    shares = np.array([[np.mean((sex == s) & (ill == i)) for i in (0, 1)] for s in (0, 1)])
+    right = sum((shares[s][:, None] * law).max(axis=0).sum() for s in (0, 1))
+    without = shares.max(axis=1).sum()
+    assert best.right == pytest.approx(right, abs=4 * 0.5 / np.sqrt(3 * n))
+    assert best.without == pytest.approx(without)
+    found = check_policy(figures, policy(("right_guesses", 0.7), ("guess_gain", best.right - best.without)))
+    most, gain = found.verdicts
+    assert (most.is_met, most.before, gain.is_met) == (best.right <= 0.7, "100%", True)
+    assert most.after == f"{beside_limit(100 * best.right, 70)}% (ill)"
+    assert "coarser confidential variables" in most.step
+    close = check_policy(figures, policy(("guess_gain", best.right - best.without - 1e-6)))
+    assert not close.is_met
+    unknown = dataclasses.replace(figures, risks=())
+    (told,) = check_policy(unknown, policy(("right_guesses", 0.99))).verdicts
+    assert (told.is_met, told.after) == (False, "not known")
+    clear = dataclasses.replace(figures, unperturbed=("ill",))
+    (told,) = check_policy(clear, policy(("right_guesses", 0.99))).verdicts
+    assert (told.is_met, told.why) == (False, "released unperturbed: ill")
+    (told,) = check_policy(dataclasses.replace(figures, confidential=()), policy(("guess_gain", 0.0))).verdicts
+    assert told.is_met
+    assert told.why.startswith("does not apply")
+
+
+def test_the_page_to_sign_has_what_is_guessed_in_its_table(tmp_path):
+    test_an_office_can_limit_what_is_guessed(tmp_path)
+    plan, page = str(tmp_path / "plan.toml"), tmp_path / "page.html"
+    assert CliRunner().invoke(main, ["explain", plan, "--decision", str(page)]).exit_code == 0
+    text = " ".join(re.sub("<[^>]+>", " ", html.unescape(page.read_text(encoding="utf-8"))).split())
+    (best,) = figures_of(load_plan(plan)).guesses
+    row = f"ill; without the record {of_hundred(best.without)} 100 {of_hundred(best.right)}"
+    assert f"and the keys of the person: of 100 persons are guessed rightly {row}" in text

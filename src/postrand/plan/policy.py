@@ -24,6 +24,8 @@ MEASURES: Mapping[str, Kind] = {
     "correct_matches": "most",
     "correct_matches_share": "most",
     "correct_matches_uniques": "most",
+    "right_guesses": "most",
+    "guess_gain": "most",
     "register_matches": "most",
     "tau1": "most",
     "tau2": "most",
@@ -44,7 +46,9 @@ MEASURES: Mapping[str, Kind] = {
 }
 """What a rule can be about; of each measure, the options that it has."""
 
-MEANS = ("correct_matches_share", "household_risk_mean")
+GUESSES = ("right_guesses", "guess_gain")
+"""The measures of what is guessed of confidential variables."""
+MEANS = ("correct_matches_share", "household_risk_mean", *GUESSES)
 """The measures that are one share of a whole file, from 0 to 1."""
 
 OPTIONS: Mapping[Kind, tuple[str, ...]] = {

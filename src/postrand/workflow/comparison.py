@@ -74,7 +74,7 @@ class PlanFigures:
     ``unmoved``: of those that hardly do, what a curator is warned of.
     ``merged`` says which recodes merge too few records, ``swallowed`` which codes for no answer count as values,
     ``unstated`` recodes of no stated provenance, ``guessed`` what is guessed of perturbed sensitive variables,
-    in words, and ``guesses`` by who knows most of those who are measured,
+    in words, and ``guesses`` by who knows most of those who are measured, ``confidential`` all of that role,
     ``means`` of which variables recodes change the mean. ``in_part`` says which unperturbed columns go with keys
     in part. ``small``: which perturbed variables have categories of which a release tells too little. ``lacking``:
     what the release does not tell of how the records were drawn. ``dropped``: columns with the role ``drop``.
@@ -134,6 +134,7 @@ class PlanFigures:
     swallowed: tuple[str, ...] = ()
     guessed: tuple[str, ...] = ()
     guesses: tuple[Told, ...] = ()
+    confidential: tuple[str, ...] = ()
     means: Mapping[str, str] = field(default_factory=dict)
     in_part: Pairs = ()
     small: str = ""

@@ -176,6 +176,7 @@ def computed(
         lone_sizes=0 if told is None or told.sizes is None else told.sizes.lone,
         findings=() if told is None else told.inside,
         guessed=tuple(guessed_in_words(held, words("persons"), facts_in(risks))),
+        confidential=tuple(v.name for v in plan.codebook.with_role("sensitive")),
         guesses=best_guesses(held, facts_in(risks)),
         swallowed=() if told is None else tuple(one.sentence for one in told.found if one.code == "swallowed"),
         small=small_groups(mechanism, records, law, houses) if records >= LEAST_RECORDS else "",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from postrand.errors import PolicyError, PrivacyError, sentence
-from postrand.plan.policy import MEANS, Policy, Rule
+from postrand.plan.policy import GUESSES, MEANS, Policy, Rule
 from postrand.release.ledger import Outlook
 from postrand.release.ledger_report import outlook_data, outlook_lines
 from postrand.report.table_worth import TableWorth, shown
@@ -25,6 +25,7 @@ from postrand.workflow.larger import is_larger, reasons
 from postrand.workflow.near_misses import near_mean, near_share
 from postrand.workflow.policy_steps import NAMES, NO_LEDGER, NO_UNIT, UNITS, next_step
 from postrand.workflow.risk_left_out import is_informed
+from postrand.workflow.ruled_guesses import guess_ruled
 from postrand.workflow.ruled_tables import NAMED, tables_of, unknown
 
 NO_GUARANTEE = "no guarantee"
@@ -296,6 +297,8 @@ def _most(rule: Rule, figures: PlanFigures) -> Verdict:
         return _total(limit, rule.limit, figures)
     if rule.measure in UNITS:
         return _unit_level(rule, limit, figures)
+    if rule.measure in GUESSES:
+        return Verdict(NAMES[rule.measure], limit, *guess_ruled(rule, figures))
     found = _measured(rule.measure, figures)
     if found is None or found.after is None or figures.leaves_out(rule.measure):
         return _not_known(rule, limit, found, figures)

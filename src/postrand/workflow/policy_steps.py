@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from postrand.plan.policy import Rule
+from postrand.plan.policy import GUESSES, Rule
 from postrand.report.table_worth import SHARED, UNKNOWN
 from postrand.risk.modelled import NO_SHARE
 from postrand.risk.weights import BELOW_ONE
@@ -22,6 +22,8 @@ NAMES = {
     "total_epsilon": "ε of a record in all releases so far",
     "household_epsilon": "ε of the largest household",
     "person_epsilon": "ε of the person with most records",
+    "right_guesses": "Right guesses of confidential variables, keys and record known",
+    "guess_gain": "Right guesses that the record adds to those from the keys",
     "effective_records": "Unperturbed records that a table is worth",
     "unperturbed": "Released unperturbed",
 }
@@ -32,6 +34,7 @@ NOT_SHOWN = "no record shows all these variables"
 CHANGES = {
     NAMES["effective_records"]: "give the variables of these tables fewer categories, name fewer keys, or allow a "
     "larger epsilon",
+    **dict.fromkeys(map(NAMES.__getitem__, GUESSES), "a smaller epsilon, or coarser confidential variables"),
     **dict.fromkeys(map(NAMES.__getitem__, UNITS), "a smaller epsilon ([unit] epsilon sets it)"),
     **dict.fromkeys(("Risk", "Expected correct matches"), "a smaller epsilon, coarser keys, or fewer keys released"),
 }
