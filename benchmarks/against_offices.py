@@ -7,7 +7,7 @@ Everybody's attacker knows urbrur, walls, water, sex and the ten-year age band o
 
 - below 3: share of the records whose released values of these five fewer than three records have; a suppressed value
   is a value.
-- found: correct matches of 1,000 persons, by an attacker who knows that they are in the file, the method and its matrices.
+- found: correct matches of 1,000 persons, by an attacker who knows that they are in the file, and the matrices.
 - certain: share of the persons whose best link the attacker gives a probability above one half.
 - register: expected number of correct matches of all records with a register of the population (weights of 100).
 - worth 1, worth 2: median number of unperturbed records that give tables of one and two of these variables as

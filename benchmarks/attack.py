@@ -2,8 +2,8 @@
 
 ``python benchmarks/attack.py FOLDER`` with ``ny_like_population_953076.parquet`` in FOLDER; about two minutes.
 
-Prints, for each total ε, correct matches and claims in 1,000 (all 9,530 persons of each of six samples are targets). Then,
-for persons whom nobody in the file is like, the mean posterior at their own combination: the probability over the
+Prints, for each total ε, correct matches and claims in 1,000 (all 9,530 persons of each of six samples are targets).
+Then, for persons whom nobody in the file is like, the mean posterior at their own combination: the probability over the
 count, ``posterior``, ``bound``, and the one from the true counts, ``a / (a N + (1 − a) Σ_others M[l, k0])``.
 """
 

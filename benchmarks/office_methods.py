@@ -65,7 +65,7 @@ def default_pram(column: Codes, size: int, rng: Any, draws: bool) -> tuple[Codes
 
 
 def linked(true: Codes, released: Codes, shape: tuple[int, ...], matrices: dict[int, Codes], targets: Codes) -> Codes:
-    """Link each target to its likeliest record: the share of correct matches, and of those claimed with more than a half.
+    """Link each target to its likeliest record: shares of correct matches, and of those claimed with over a half.
 
     The weight of a record is the product over its shown values of ``P(shown | true) / P(shown)``.
     """

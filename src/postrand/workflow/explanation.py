@@ -86,7 +86,7 @@ def _released(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     if plan.perturbed:
         yield (
             "A machine draws each released value of a perturbed variable at random, by the true one (where it is "
-            "recoded, by the recoded one): a released value may be false; how far it can be trusted is said below."
+            "recoded, by the recoded one): a released value may be false."
         )
     if plan.split is not None:
         shown = ", ".join(plan.split.variables)
