@@ -377,6 +377,9 @@ def test_advice_tries_each_named_regression_on_each_plan(tmp_path: Path) -> None
     assert len(rare) == plans >= 2
     assert all((verdict == "met") is (int(fits) >= 9) for verdict, fits in rare)
     assert "Asked: model pay ~ sex: met (fitted as a linear regression in 10 of 10 simulated releases" in done.output
+    assert done.output.count("\nMet, of what is asked by name: at least 90% of the simulated releases have an est") == 1
+    plain = CliRunner().invoke(main, [*words, "--out", str(tmp_path / "b")])
+    assert "Met, of what is asked" not in plain.output
 
 
 def test_advice_tells_of_each_named_mean_and_table_on_each_plan(tmp_path: Path) -> None:

@@ -265,7 +265,7 @@ def attackers_of(plans: Sequence[Advised]) -> Iterator[str]:
     said: dict[str, list[str]] = {}
     if any(plan.trial.plan.codebook.recodes for plan in plans):
         yield IS_RECODED
-    if any(plan.trial.estimated is not None and plan.trial.estimated.fits for plan in plans):
+    if any(one.is_tried for plan in plans for one in plan.verdicts):
         yield MET
     if any(of_little_use(plan.figures.one_way, plan.figures.pairs) for plan in plans):
         yield f"Of little use: a table that is worth {LITTLE}."

@@ -86,6 +86,7 @@ class Verdict(NamedTuple):
     names: tuple[str, ...] = ()  # of the variables for which it does not, where it does for others
     on: str = ""  # on which records it does, where not on all
     is_told: bool = False  # whether the counts of tables, which stand elsewhere too, say it
+    is_tried: bool = False  # in simulated releases
     is_asked: bool = True  # not where only something else of the same kind is named
 
     def __str__(self) -> str:
@@ -245,7 +246,7 @@ def _named(
             steps = "; ".join([*[_FIT] * (not fits.is_found), *[_RECODE] * fits.is_off])
             why = "because of the recodes, not of the perturbation: " * (fits.is_found and fits.is_off)
             told = str(fits) if fits.is_met else f"{why}{fits}. Next: {steps}"
-            yield Verdict(name, fits.is_met, told, on=fits.in_part)
+            yield Verdict(name, fits.is_met, told, on=fits.in_part, is_tried=True)
         elif model.kind != "model" and not {*model.table} & {*perturbed}:
             yield Verdict(name, True, "none of its variables is perturbed")
         elif model.kind != "model":
