@@ -481,7 +481,7 @@ def test_against_anyone_every_released_variable_is_perturbed(tmp_path):
 def test_against_anyone_sensitive_variables_are_perturbed_and_figures_count_the_keys_alone(tmp_path):
     done = advise(tmp_path, "--sensitive", "work", "--attacker", "anyone", keys=("sex", "area"), records=100)
     assert "whatever he or she knows of a person: sensitive and other variables are perturbed too" in done.output
-    assert "only the keys of a person (sex, area), and nothing of work." in done.output
+    assert "only the keys of a person (sex, area), and not the true values of work." in done.output
     assert all(set(load_plan(path).perturbed) == {"sex", "area", "work"} for path in plans(tmp_path))
     told = " ".join(CliRunner().invoke(main, ["advise", "--help"]).output.split())
     assert "With anyone, sensitive and other variables are perturbed too; figures of risk still count the keys" in told
@@ -492,7 +492,7 @@ def test_named_columns_are_perturbed_besides_the_keys_and_no_others(tmp_path):
     done = advise(tmp_path, "--perturb-also", "work", "--other", "job", keys=("sex", "area"), sizes={**SIZES, "job": 2})
     assert done.exit_code == 0, done.output
     assert "  perturb   work too, which figures of risk do not count as known" in done.output.splitlines()
-    assert "only the keys of a person (sex, area), and nothing of work, job." in done.output
+    assert "only the keys of a person (sex, area), and not the true values of work, job." in done.output
     for plan in map(load_plan, plans(tmp_path)):
         assert set(plan.perturbed) == {"sex", "area", "work"}
         assert [plan.codebook[name].role for name in ("work", "job")] == ["sensitive", "other"]

@@ -186,7 +186,7 @@ def test_the_attackers_are_said_to_know_the_keys_alone_wherever_their_figures_st
             call("assess", tmp_path / "people.parquet", "--keys", "sex,roof", "--measure", "suda"),
         )
     assert [text.count(f"{said} (") for text in shown] == [1] * len(shown)
-    known = "only the keys of a person (age, sex, roof), and nothing of pay, water, hours, weight"
+    known = "only the keys of a person (age, sex, roof), and not the true values of pay, water, hours, weight"
     assert f"{known}. {MORE_KNOWN}" in shown[0]
 
 

@@ -86,8 +86,9 @@ def test_init_never_writes_a_large_sum_silently(tmp_path):
 def test_init_states_its_defaults_where_nobody_can_be_asked(tmp_path):
     file = write(tmp_path / "s.parquet", 3)
     ran = CliRunner().invoke(main, ["init", str(file), "--keys", "*", "--out", str(tmp_path / "w")])
-    assumed = "Assumed: epsilon = 3 for a record, 1 for each perturbed variable (linked ones count once), the register "
-    assert f"{assumed}attacker, tables. For other plans, of epsilon <= 4 unless --limit says another: " in ran.output
+    assumed = "Assumed: epsilon = 3 for a record, 1 for each perturbed variable (those of one block count once), the "
+    assumed += "register attacker, tables. For other plans, of epsilon <= 4 unless --limit says another: "
+    assert assumed in ran.output
 
 
 def test_init_with_a_limit_writes_plans_that_meet_it(tmp_path):

@@ -181,7 +181,7 @@ def test_text_output_reads_as_sentences(started):
     assert made.stdout.rstrip().endswith(f"Next: postrand verify {folder / 'out'}")
     assert "differential privacy" in made.output
     pages = [(folder / "inside" / name).read_text("utf-8") for name in ("decision.html", "dossier.html")]
-    assert all("No ledger of the population counts this release" in told for told in (made.stdout, *pages))
+    assert all("No ledger counts the releases of these persons" in told for told in (made.stdout, *pages))
     plan = (folder / "plan.toml").read_text("utf-8")
     head, _, commented = plan.partition("# [ledger]")
     (folder / "counted.toml").write_text(f"{head}[ledger]{commented.replace('# ', '')}", "utf-8")

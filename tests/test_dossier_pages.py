@@ -16,6 +16,7 @@ from postrand.mechanism import Block, Mechanism
 from postrand.mechanism.matrix import TransitionMatrix, randomised_response
 from postrand.privacy import DifferentialPrivacy
 from postrand.report.values import panels
+from postrand.risk.facts_told import Told
 from postrand.risk.finding import Finding
 from postrand.risk.findings import Findings
 from postrand.support.measure_names import UNKNOWN_TO_IT, of_records
@@ -90,7 +91,7 @@ def test_the_two_pages_say_what_is_decided_in_sentences() -> None:
         "Released as in the file income Released with new numbers home Not released remark",
         "Order of the records a new random order",
         "Guarantee ε of a record: 1 at most; of all 5 members of the largest household together: 5 at most",
-        "only the keys of a person (<b>age</b>, job), and nothing of weight, income. If they "
+        "only the keys of a person (<b>age</b>, job), and not the true values of weight, income. If they "
         "also know these, figures are too low.",
         "Informed attacker, who knows the keys of each person, and looks for one at a time "
         "Correct matches: persons found 1,000 (100%) 600 (60%) 30 (3%)",
@@ -116,7 +117,7 @@ def test_the_two_pages_say_what_is_decided_in_sentences() -> None:
     )
     for one in (text, plan):
         assert re.search(rf"Made on 20\d\d-\d\d-\d\d \(UTC\) {re.escape(of_plan)}", one)
-    assert "Bars, of 100%: grey the recoded file, blue after." in text
+    assert "Bars, of 100%: grey recoded, not yet perturbed; blue after." in text
     assert UNKNOWN_TO_IT[1:] in text
     assert "This release is not private" not in text
     claims = text[text.index("What is guaranteed, whatever") : text.index("What is not guaranteed")]
@@ -218,7 +219,7 @@ def test_a_bound_is_rounded_up_wherever_it_is_shown() -> None:
 
 
 def test_what_no_ledger_counts_is_not_guaranteed() -> None:
-    told = "No ledger of the population counts this release."
+    told = "No ledger counts the releases of these persons."
     alone = certify(law())
     of_series = dataclasses.replace(alone, series=Series("p", 1, "first", "0" * 64, Level(1.0), Level(1.0)))
     for certificate, is_told in ((alone, True), (of_series, False)):
@@ -268,6 +269,7 @@ def test_a_matrix_with_strata_is_drawn_as_one_panel_for_each() -> None:
 
 
 LONG = figures(
+    guesses=tuple(Told("variable" * 9 + str(k), 0.881, 0.612, 0.1) for k in range(5)),
     as_is=dict.fromkeys(MEASURES, 0.5),
     before_is=RECODED,
     claims=tuple(f"claim {k} " * 60 for k in range(30)),

@@ -114,8 +114,8 @@ def test_explain_and_the_page_to_sign_say_it(tmp_path):
     done = CliRunner().invoke(main, ["explain", str(tmp_path / "plan.toml"), "--decision", str(tmp_path / "page.html")])
     assert done.exit_code == 0, done.output
     page = html.unescape((tmp_path / "page.html").read_text(encoding="utf-8"))
-    own = "Guesses of ill by who knows which record is a person's: of 100 persons "
-    by_all = "If the keys of the person are known too, "
+    own = "Guesses of ill by somebody who knows which record is a person's, right of 100 persons: "
+    by_all = ". By somebody who also knows the keys: "
     weighed = "The informed attacker does use the released values of ill, as far as they tell of the keys"
     for said in (own, by_all, weighed):
         assert said in done.output
@@ -177,6 +177,12 @@ def test_an_office_can_limit_what_is_guessed(tmp_path):
     assert "coarser confidential variables" in most.step
     close = check_policy(figures, policy(("guess_gain", best.right - best.without - 1e-6)))
     assert not close.is_met
+    (sure,) = check_policy(figures, policy(("sure_guesses", 0.5))).verdicts
+    posterior = shares[:, :, None] * law[None]
+    posterior = posterior / posterior.sum(axis=1, keepdims=True)
+    surest, mass = posterior.max(axis=1), (shares[:, :, None] * law[None]).sum(axis=1)
+    assert best.sure == pytest.approx(mass[surest > 0.95].sum(), abs=4 * 0.5 / np.sqrt(3 * n))
+    assert sure.is_met is (best.sure <= 0.5)
     unknown = dataclasses.replace(figures, risks=())
     (told,) = check_policy(unknown, policy(("right_guesses", 0.99))).verdicts
     assert (told.is_met, told.after) == (False, "not known")
@@ -195,4 +201,5 @@ def test_the_page_to_sign_has_what_is_guessed_in_its_table(tmp_path):
     text = " ".join(re.sub("<[^>]+>", " ", html.unescape(page.read_text(encoding="utf-8"))).split())
     (best,) = figures_of(load_plan(plan)).guesses
     row = f"ill; without the record {of_hundred(best.without)} 100 {of_hundred(best.right)}"
-    assert f"and the keys of the person: of 100 persons are guessed rightly {row}" in text
+    who = "Right guesses of 100 persons by who knows their records, and their keys"
+    assert f"{who} {row}" in text

@@ -117,7 +117,7 @@ def test_every_page_says_what_somebody_finds_who_knows_one_column_besides_the_ke
     for name in ("trade", "school"):
         full = figures_of(knowing(load_plan(plan), [name])).risk("correct_matches")
         assert held[name] == pytest.approx(full.after, abs=6 * full.error)
-    told = "Who knows pay besides the keys finds about 300 correct matches after the plan (before: 300)"
+    told = "Somebody who also knows pay finds about 300 correct matches after the plan (before: 300)"
     (plan.parent / "policy.toml").write_text(
         f'[[rules]]\nmeasure = "correct_matches"\nat_most = {(links.after or 0) + 1}\n'
         '[[rules]]\nmeasure = "individual_risk"\nat_most = 0.5\nshare_above = 0.01\n',
@@ -129,7 +129,7 @@ def test_every_page_says_what_somebody_finds_who_knows_one_column_besides_the_ke
         assert done.exit_code == 0, done.output
         assert told in done.output
     page = CliRunner().invoke(main, check).output
-    fails = "pass; but fails for who also knows pay"
+    fails = "pass; but fails for somebody who also knows pay"
     assert f"{fails}: about 300 correct matches, 100% of all" in page
     assert f"{fails}: 100% of the persons are above the limit" in page
     CliRunner().invoke(main, ["explain", str(plan), "--decision", str(tmp_path / "page.html")])
@@ -148,7 +148,7 @@ def test_explain_compare_and_check_take_it_and_say_where_it_helps(plan):
 
     said = run("explain", str(plan))
     assert (
-        "only the keys of a person (sex, area, trade, school), and nothing of pay. "
+        "only the keys of a person (sex, area, trade, school), and not the true values of pay. "
         "If they also know these, figures are too low" in said
     )
     assert "Keys that the attackers know: sex, area, trade, school" in run("compare", str(plan), str(plan))

@@ -179,10 +179,10 @@ def test_an_effect_that_a_limit_on_numbers_changes_is_told_with_what_to_do() -> 
     (changed,) = found.changed
     assert (changed.name, changed.change) == ("ill", pytest.approx(after / before - 1))
     assert after / before - 1 > 0.2
-    assert "the recodes change effects: that of ill is more than 20% farther from 0 than that of the" in str(found)
+    assert "by the recodes the effect of ill is more than 20% farther from 0 than before recoding" in str(found)
     assert (found.is_found, found.is_off, found.is_met) == (True, True, False)
     (told,) = _named(Estimated(4000, None, [(model, None)], fits={str(model): found}), "models", drawn)
-    assert "before recoding. Next: make bands narrower, limits farther out, or labels" in str(told)
+    assert ". Next: make bands narrower, limits farther out, or labels" in str(told)
     assert dataclasses.replace(found, is_off=False).is_met  # by less than releases tell
 
 

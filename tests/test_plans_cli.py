@@ -92,7 +92,7 @@ def test_a_plan_is_explained(folder):
         "Released as in the file, with no protection of their own: income, w.",
         "Released with new numbers, with no protection of their own: h.",
         "records, in a new random order.",
-        "only the keys of a person (sex, age, area), and nothing of income, w. "
+        "only the keys of a person (sex, age, area), and not the true values of income, w. "
         "If they also know these, figures are too low (see 'postrand explain --known-also').",
         "of 100 guesses between two equally likely values, "
         "50 are right without and at most 74 with the perturbed values",

@@ -221,7 +221,7 @@ def test_what_is_more_by_chance_alone_is_not_told():
 
 def test_the_words_name_the_column_that_tells_most():
     assert knows_more([]) == ()
-    said = "Who knows pay besides the keys finds about 12 correct matches after the plan (before: 340)"
+    said = "Somebody who also knows pay finds about 12 correct matches after the plan (before: 340)"
     assert knows_more([("pay", 12.34, 344.0)]) == (f"{said}.",)
     four = [("pay", 12.34, 344.0), ("a", 9.0, 20.0), ("b", 8.0, 19.0), ("c", 7.0, 18.0)]
-    assert knows_more(four) == (f"{said}; a: about 9 (20); b: about 8 (19); who knows another released column: fewer.",)
+    assert knows_more(four) == (f"{said}; a: about 9 (20); b: about 8 (19); other released columns: fewer.",)

@@ -26,6 +26,7 @@ MEASURES: Mapping[str, Kind] = {
     "correct_matches_uniques": "most",
     "right_guesses": "most",
     "guess_gain": "most",
+    "sure_guesses": "most",
     "register_matches": "most",
     "tau1": "most",
     "tau2": "most",
@@ -46,7 +47,7 @@ MEASURES: Mapping[str, Kind] = {
 }
 """What a rule can be about; of each measure, the options that it has."""
 
-GUESSES = ("right_guesses", "guess_gain")
+GUESSES = ("right_guesses", "guess_gain", "sure_guesses")
 """The measures of what is guessed of confidential variables."""
 MEANS = ("correct_matches_share", "household_risk_mean", *GUESSES)
 """The measures that are one share of a whole file, from 0 to 1."""

@@ -137,7 +137,7 @@ def decision_page(found: Decision, public: str = "", manifest: str = "") -> str:
     """
     treated = beside(found.treated)
     rows = len(found.risks) + len({row.attacker for row in found.risks})
-    rows += bool(found.shown) + found.is_recoded  # beside the number of records, and below the table, a second line
+    rows += bool(found.shown)  # beside the number of records it takes a second line
     lines = max(_FIRST - rows - _rows(treated), _FEWEST) - (0 if found.is_private else _NOT_PRIVATE)
     held = bool(found.notes)  # a line for the notes, or for how many of them are left out
     asked = [row[1] for row in found.rules]

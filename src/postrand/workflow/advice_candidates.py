@@ -251,7 +251,7 @@ def named_split(subject: Subject) -> Candidate:
     workload += [{"table": list(table), "weight": LESS} for table in alone]
     what = f"{SPLIT_IN_WORDS} It is designed for what is named ({' and '.join(' x '.join(table) for table in tables)})"
     what += ", and for each other variable by itself, which counts half as much" * bool(alone)
-    what += ": of other tables little or nothing is left."
+    what += ": other tables can have little or nothing left."
     return _way(subject, OF_NAMED, what, lambda epsilon: _split_of(subject.perturbed, epsilon, workload))
 
 
@@ -267,7 +267,7 @@ def _of_rules(subject: Subject, way: str, models: Sequence[Names], weight: float
         much = {LESS: "half as much", 1.0: "as much"}.get(weight, f"{weight:.3g} times as much")
         what += f"for each table for which a precision or a model is asked ({others}), which counts {much} as one of "
         what += "these, "
-    what += "and for each other variable by itself: of other tables little or nothing is left."
+    what += "and for each other variable by itself: other tables can have little or nothing left."
     return _way(subject, way, what, lambda epsilon: _split_of(names, epsilon, workload))
 
 

@@ -158,7 +158,8 @@ def reasons(
         mine, best = getattr(trial, value), max((getattr(one, value) for one in others), default=0.0)
         if mine > best > 0 and mine > max(1.02 * best, 1.0):
             text = f"Reason: most for {what}: {shown(mine)} effective records, the next plan {shown(best)}"
-            yield f"{text} ({HARMONIC}{without * (value != 'named')}, {BASES[EQUAL.basis]})."
+            none = "; a table without an estimate is worth 0" if value != "named" and _lacks(others) else ""
+            yield f"{text} ({HARMONIC}{without * (value != 'named')}, {BASES[EQUAL.basis]}{none})."
     if all(trial.detail > one.detail + 1e-9 for one in others if one.candidate.recodes) and any(
         one.candidate.recodes for one in others
     ):
@@ -201,6 +202,11 @@ def reasons(
         but = f" But {made_up}." if made_up else ""
         text += ": the copies come with tests, which name the variables of which results are not to be relied on."
         yield f"{text}{but}"
+
+
+def _lacks(trials: Sequence[Trial]) -> bool:
+    """Whether a table has no estimate in one of these plans."""
+    return any(bool(without_estimate(one.one_way, one.two_way)) for one in trials)
 
 
 def _basis(trial: Trial) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -59,6 +60,8 @@ _RECODE = (
     'provenance = "confidential"'
 )
 _FIT = "merge categories, name fewer variables, perturb fewer, or allow a larger epsilon"
+COMPLETED = "; or add completed = 20 to [release]: copies can be more precise, by a model that their tests judge"
+"""What can help a regression that a split release leaves too little for."""
 _INSTEAD = "give {} categories by a recode to perturb it, or release it as it is"
 
 
@@ -243,9 +246,13 @@ def _named(
         elif model.kind == "mean" and model.table[0] in changed:
             yield Verdict(name, False, in_short([changed[model.table[0]]]))
         elif (fits := of.fits.get(name)) is not None:
-            steps = "; ".join([*[_FIT] * (not fits.is_found), *[_RECODE] * fits.is_off])
-            why = "because of the recodes, not of the perturbation: " * (fits.is_found and fits.is_off)
-            told = str(fits) if fits.is_met else f"{why}{fits}. Next: {steps}"
+            fit = _FIT + COMPLETED * (model.kind == "model" and is_split)
+            steps = "; ".join([*[fit] * (not fits.is_found), *[_RECODE] * fits.is_off])
+            told = str(fits)
+            if fits.is_found and fits.is_off:
+                rest = dataclasses.replace(fits, changed=())
+                told = f"because of the recodes, not of the perturbation: {fits.recoded}; apart from this {rest}"
+            told += f". Next: {steps}" * (not fits.is_met)
             yield Verdict(name, fits.is_met, told, on=fits.in_part, is_tried=True)
         elif model.kind != "model" and not {*model.table} & {*perturbed}:
             yield Verdict(name, True, "none of its variables is perturbed")

@@ -14,7 +14,7 @@ from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.comparison_risk import MORE, known_too_in
 from postrand.workflow.doubted import share_above
 
-FAILS = "fails for who also knows"
+FAILS = "fails for somebody who also knows"
 """What is said of a rule that is met, before the column by which it fails."""
 
 
@@ -55,22 +55,22 @@ def broken_in_words(broken: Sequence[Broken]) -> str:
     """Return for whom a rule fails that is met, and what these find; "" for nobody.
 
     >>> broken_in_words([Broken("pay", "about 300 correct matches, 30% of all"), Broken("town", "about 50")])
-    'fails for who also knows pay: about 300 correct matches, 30% of all; or town: about 50'
+    'fails for somebody who also knows pay: about 300 correct matches, 30% of all; or town: about 50'
     """
     told = "; or ".join(f"{one.known}: {one.found}" for one in broken)
     return f"{FAILS} {told}" if told else ""
 
 
 def which_fail(rules: Iterable[Sequence[Broken]]) -> str:
-    """Return how many rules that are met fail for whom, after a comma; "" where none does.
+    """Return how many rules that are met fail for whom, after a stop; "" where none does.
 
     >>> which_fail([[Broken("pay", ""), Broken("town", "")], [Broken("pay", "")], []])
-    ', 2 of which fail for who also knows pay or town'
+    '; but 2 of them fail for somebody who also knows pay or town'
     """
     failing = [rule for rule in rules if rule]
     names = list(dict.fromkeys(one.known for rule in failing for one in rule))
     fails = FAILS if len(failing) == 1 else FAILS.replace("fails", "fail")
-    return f", {len(failing)} of which {fails} {listed(names, 'or')}" if failing else ""
+    return f"; but {len(failing)} of them {fails} {listed(names, 'or')}" if failing else ""
 
 
 def _percent(links: float, records: int) -> str:

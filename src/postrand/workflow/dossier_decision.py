@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import os
 from collections.abc import Iterator
@@ -54,10 +55,10 @@ MEASURES = {
 """The measures of the first page by their codes, in order, each in the words of that page, below its attacker."""
 ONE = "informed attacker, who knows the keys of each person, and looks for one at a time"
 MEMBERS = "informed attacker, who knows the keys of all members of a household together"
-GUESSING = "who knows which record is a person's, and how frequent values are: of 100 persons are guessed rightly"
-GUESSING_KEYS = "who knows which record is a person's, and the keys of the person: of 100 persons are guessed rightly"
-MOST_GUESSED, _NAME = 3, 24
-"""Confidential variables whose guesses stand on the first page, and characters of a name; the sentences name more."""
+GUESSING = "right guesses of 100 persons by who knows their records, and how frequent values are"
+GUESSING_KEYS = "right guesses of 100 persons by who knows their records, and their keys"
+MOST_GUESSED, MOST_ROWS, _NAME = 3, 9, 20
+"""Confidential variables whose guesses stand on the first page, rows with these, and characters of a name."""
 REGISTERED = frozenset(("register_matches", "register_risk_largest", "tau1", "tau2"))
 WORSE = tuple(code for code in MEASURES if code != "tau1")
 RISK_ALONE = (
@@ -140,7 +141,8 @@ def _of_household(figures: PlanFigures) -> Iterator[str]:
 
 
 def risk_rows(figures: PlanFigures) -> Iterator[RiskRow]:
-    """Yield the measures of risk that are known before, in plain words."""
+    """Yield the measures of risk that are known before, in plain words, and guesses, if there is room for them."""
+    told = 0
     for code, words in MEASURES.items():
         one = figures.risk(code)
         if one is None or one.before is None:
@@ -154,7 +156,8 @@ def risk_rows(figures: PlanFigures) -> Iterator[RiskRow]:
         after = f"at most {after}" if one.after is not None and figures.is_bound(code) else after
         said = figures.words
         yield RiskRow(said(words), said(_attacker(code, is_everybody(figures.risks))), before, after, shares, as_is)
-    yield from _guess_rows(figures)
+        told += 1
+    yield from itertools.islice(_guess_rows(figures), max(MOST_ROWS - told, 0))
 
 
 def _guess_rows(figures: PlanFigures) -> Iterator[RiskRow]:
@@ -191,7 +194,7 @@ def _shown(one: RiskFigure, side: str, records: int) -> str:
         return text
     if 0 < value < _FEW:
         return f"fewer than {_FEW:g}"
-    return f"{text} ({outward_percent(value / records)})" if value >= 1 else text
+    return f"{text} ({outward_percent(float(text.replace(',', '')) / records)})" if value >= 1 else text
 
 
 def _found(expected: float) -> str:
@@ -260,8 +263,8 @@ def _checks(policy: PolicyCheck | None) -> Iterator[str]:
         of_these = "; of these, " * bool(told) + "; ".join(f"{rule}: {why}" for rule, why in told)
         but = which_fail(one.broken for one in policy.verdicts)
         failing = [f"{one.rule}: {one.broken[0].found}" for one in policy.verdicts if one.broken]
-        but += f" ({'; '.join(failing)})" * bool(failing)
-        yield f"The office's policy: all {len(policy.verdicts)} rules are met ({_TABLE}){but}{of_these}{apart}."
+        but += f" ({'; '.join(failing)}): decide whether somebody can know it" * bool(failing)
+        yield f"The office's policy: all {len(policy.verdicts)} rules are met ({_TABLE}){of_these}{apart}{but}."
     else:
         many = f"{len(policy.failed)} of {len(policy.verdicts)} rules"
         yield f"The office's policy: {many} {'is' if len(policy.failed) == 1 else 'are'} not met ({_TABLE}){apart}."

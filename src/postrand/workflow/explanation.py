@@ -85,8 +85,8 @@ def _released(plan: Plan, figures: PlanFigures) -> Iterator[str]:
     yield from (f"{text}." for text in all_in_words(blocks))
     if plan.perturbed:
         yield (
-            "A machine draws each released value of a perturbed variable at random, by the true one (where it is "
-            "recoded, by the recoded one): a released value may be false."
+            "A machine draws each released value of a perturbed variable at random, with probabilities that depend on "
+            "the true one (where it is recoded, on the recoded one): a released value may be false."
         )
     if plan.split is not None:
         shown = ", ".join(plan.split.variables)

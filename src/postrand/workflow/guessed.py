@@ -14,6 +14,7 @@ from postrand.risk.blend import Blend
 from postrand.risk.facts_told import SURE, Told
 from postrand.risk.split_law import MAX_DENSE, lumped
 from postrand.support.guesses import of_hundred
+from postrand.support.showing import capital
 
 FloatArray = NDArray[np.float64]
 NAMED = 4
@@ -114,12 +115,12 @@ def guessed_in_words(found: Sequence[Guess], persons: str = "persons", facts: Se
     >>> insured = Guess("insured", 0.86, 0.84, (("yes", 0.931), ("no", 0.5)))
     >>> told = guessed_in_words([insured, Guess("ill", 0.6, 0.55, (), 0.4)], facts=[Told("insured", 0.88, 0.85, 0.12)])
     >>> print(*told, sep="\n")  # doctest: +NORMALIZE_WHITESPACE
-    Guesses of insured by who knows which record is a person's: of 100 persons 84 are guessed rightly without the
-    record, and about 86 by its released value. By this value alone a guess is at most 93.1% sure that it is yes, 50%
-    that it is no. If the keys of the person are known too, 85 are guessed rightly without the record, and about 88 by
-    all its values; about 12 of 100 such guesses are more than 95% sure.
-    Guesses of ill by who knows which record is a person's: of 100 persons 55 are guessed rightly without the record,
-    and about 60 by its released value, which 40% of the records show (of 100 of these, about 67). Who guesses knows how
+    Guesses of insured by somebody who knows which record is a person's, right of 100 persons: 84 without the record,
+    about 86 with its released value. By somebody who also knows the keys: 85 without the record, about 88 with the
+    whole record. By the value alone such a guess is at most 93.1% sure that it is yes, 50% that it is no; with the keys
+    and the whole record about 12 of 100 are more than 95% sure.
+    Guesses of ill by somebody who knows which record is a person's, right of 100 persons: 55 without the record, about
+    60 with its released value (40% of the records show it: of 100 of these persons about 67). Who guesses knows how
     frequent values are. Who knows more of a person can be surer: only the claims bound it.
     """
     if not found:
@@ -129,24 +130,23 @@ def guessed_in_words(found: Sequence[Guess], persons: str = "persons", facts: Se
     after += " From all released values of the record a guess can be surer." * (not facts)
     after += " Who guesses knows how frequent values are. Who knows more of a person can be surer: only the claims "
     after += "bound it."
-    told = {one.name: best for one, best in zip(found, best_guesses(found, facts), strict=True) if facts}
+    known = {one.name for one in facts}
+    told = {best.name: best for best in best_guesses(found, facts) if best.name in known}
     for one in found[:NAMED]:
         text = (
-            f"Guesses of {one.name} by who knows which record is a person's: of 100 {persons} {of_hundred(one.blind)} "
-            f"are guessed rightly without the record, and about {of_hundred(one.right)} by its released value"
+            f"Guesses of {one.name} by somebody who knows which record is a person's, right of 100 {persons}: "
+            f"{of_hundred(one.blind)} without the record, about {of_hundred(one.right)} with its released value"
         )
         if one.shown < 1:
-            text += (
-                f", which {one.shown:.0%} of the records show (of 100 of these, about {of_hundred(one.right_shown)})"
-            )
-        text += f".{_sure(one)}"
-        if one.name in {fact.name for fact in facts}:
-            both = told[one.name]
-            text += f" If the keys of the {persons.removesuffix('s')} are known too, {of_hundred(both.without)} are "
-            text += f"guessed rightly without the record, and about {of_hundred(both.right)} by all its values"
-            sure = f"; about {of_hundred(both.sure)} of 100 such guesses are more than {SURE:.0%} sure"
-            text += f"{sure * (both.sure > 0)}."
-        yield f"{text}{after * (one is found[:NAMED][-1])}"
+            text += f" ({one.shown:.0%} of the records show it: of 100 of these {persons} about "
+            text += f"{of_hundred(one.right_shown)})"
+        both, sure = told.get(one.name), [f"By the value alone such a guess is at most {_sure(one)}"] * bool(one.sure)
+        if both is not None:
+            text += f". By somebody who also knows the keys: {of_hundred(both.without)} without the record, about "
+            text += f"{of_hundred(both.right)} with the whole record"
+            share = f"with the keys and the whole record about {of_hundred(both.sure)} of 100 are more than "
+            sure += [f"{share}{SURE:.0%} sure"] * (both.sure > 0)
+        yield f"{'. '.join([text, *filter(None, [capital('; '.join(sure))])])}.{after * (one is found[:NAMED][-1])}"
 
 
 def best_guesses(found: Sequence[Guess], facts: Sequence[Told]) -> tuple[Told, ...]:
@@ -166,8 +166,7 @@ def _no_less(told: Told, own: Guess) -> Told:
 
 
 def _sure(one: Guess) -> str:
-    told = [
+    return ", ".join(
         f"{of_hundred(share, most=True)}% {'sure ' * (k < 1)}that it is {label}"
         for k, (label, share) in enumerate(one.sure)
-    ]
-    return f" By this value alone a guess is at most {', '.join(told)}." if told else ""
+    )

@@ -144,7 +144,7 @@ class Fits:
             text += f"{self._file}{self._spread()}"
             many, poor = len(self.ratios), sum(self._little)
             text += f": {f'{poor} of {many} ' * (poor < many)}of little use" * bool(poor)
-        text += self._effects()
+        text += self._effects() + f"; {self.recoded}" * bool(self.changed)
         has = "has" if self.none == 1 else "have"
         text += f"; {self.none} more {has} none in the {self._file}" * bool(self.none)
         text += f"; often without one: {few(self.without, NAMED)}" * bool(self.without)
@@ -156,7 +156,7 @@ class Fits:
         return "recoded file" if self.is_recoded else "file as it is"
 
     def _effects(self) -> str:
-        """Return of a regression how many effects are still found, and which ones, or which means, a recode changes.
+        """Return of a regression how many effects are still found.
 
         >>> print(Fits(5000, 10, 10, effects=6, kept=1)._effects())  # doctest: +NORMALIZE_WHITESPACE
         ; of 6 effects that are clear (more than 3 standard errors) in the file as it is, only 1 still differs from 0 in
@@ -170,14 +170,19 @@ class Fits:
         text = f"{text}errors) in the {self._file}{was}, {still} in most releases" * bool(self.effects)
         if not self.effects and self.before:
             text = f"; of {self.before} effects that are clear before recoding, none is in the {self._file}"
+        return text
+
+    @property
+    def recoded(self) -> str:
+        """Which effects, or means, a recode changes, in words; "" where none."""
         if not self.changed:
-            return text
+            return ""
         more = len(self.changed) - 1
         if self.kind == "mean":
             which = f"that of {self.changed[0].name or 'all records'}{f', and {more} more,' * bool(more)}"
-            return f"; recoding moves means: {which} by more than half of a standard error"
+            return f"recoding moves means: {which} by more than half of a standard error"
         others = f", and {more} more {'are' if more > 1 else 'is'} changed" * bool(more)
-        return f"{text}; the recodes change effects: {self.changed[0]}{others}"
+        return f"by the recodes {self.changed[0]}{others}"
 
     def _spread(self) -> str:
         """Return how long intervals are, in brackets: of tables and shares in points, of others in their own unit."""

@@ -33,7 +33,7 @@ def settings_of(plan: Plan, mechanism: Mechanism) -> list[tuple[str, str]]:
         found.append((f"block {' × '.join(planned.variables)}", text))
     if plan.split is not None and mechanism.split is not None:
         text = f"ε = {mechanism.split.epsilon:.4g}, {len(mechanism.split.subsets):,} subsets"
-        text += f" ({sets})" if (sets := sets_of(mechanism.split)) else ""
+        text += f" (the largest: {sets})" if (sets := sets_of(mechanism.split)) else ""
         shows = words_of(mechanism.units)("one member of each household")
         text += f", shown by {shows}" if plan.split.of_members else ""
         found.append((f"split {few(plan.split.variables)}", text))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from postrand.plan.policy import GUESSES, Rule
 from postrand.report.table_worth import SHARED, UNKNOWN
+from postrand.risk.facts_told import SURE
 from postrand.risk.modelled import NO_SHARE
 from postrand.risk.weights import BELOW_ONE
 from postrand.support.measure_names import SIZE_FOUND, WITHOUT_SIZES
@@ -22,8 +23,9 @@ NAMES = {
     "total_epsilon": "ε of a record in all releases so far",
     "household_epsilon": "ε of the largest household",
     "person_epsilon": "ε of the person with most records",
-    "right_guesses": "Right guesses of confidential variables, keys and record known",
-    "guess_gain": "Right guesses that the record adds to those from the keys",
+    "right_guesses": "Right guesses of confidential variables on average, keys and record known",
+    "guess_gain": "Right guesses that the record adds on average to those from the keys",
+    "sure_guesses": f"Persons of whom a guess is more than {SURE:.0%} sure, keys and record known",
     "effective_records": "Unperturbed records that a table is worth",
     "unperturbed": "Released unperturbed",
 }

@@ -68,13 +68,13 @@ class RecodedMean:
         >>> from postrand.recoding import Recode
         >>> recode = Recode.from_dict({"variable": "band", "from": "pay", "bands": [0, 10], "labels": ["5", "20"]})
         >>> RecodedMean(recode, 40.0, 10.0, 40.0, "20").text
-        'the mean of band is more than 50% below that of the values of pay, mostly by those that count as 20'
+        'the mean of band is more than 50% below the mean of pay before recoding, mostly by values that count as 20'
         """
         step = max(step for step in STEPS if abs(self.change) > step)
         off = f"the mean of {self.recode.variable} is more than {step:.0%} {'below' if self.change < 0 else 'above'}"
-        by = f", mostly by those that count as {self.most}" if self.most else ""
+        by = f", mostly by values that count as {self.most}" if self.most else ""
         first = f" (of the first {MAX_RECORDS:,} records)" if self.is_cut else ""
-        return f"{off} that of the values of {self.recode.source}{by}{first}"
+        return f"{off} the mean of {self.recode.source} before recoding{by}{first}"
 
     @property
     def sentence(self) -> str:
@@ -160,7 +160,7 @@ def changed_in_groups(source: Source, response: str, groups: Sequence[str], book
     where = " and ".join(f"{name} is {_label(book, name, value)}" for name, value in zip(groups, worst[1], strict=True))
     text = f"where {where}, the mean of {response} is more than {step:.0%} {'below' if worst[0] < 0 else 'above'} "
     others = f"; {more} other group{'s are' if more > 1 else ' is'} off, too" * (more > 0)
-    return f"{text}that of the values of {recode.source}{others}. Next: {_fix(recode)}"
+    return f"{text}the mean of {recode.source} before recoding{others}. Next: {_fix(recode)}"
 
 
 def _fix(recode: Recode) -> str:

@@ -40,19 +40,19 @@ class Changed:
         """Return it by steps, without the effect itself.
 
         >>> print(Changed("ill", 0.24, 0.15))
-        that of ill is more than 20% farther from 0 than that of the values before recoding
+        the effect of ill is more than 20% farther from 0 than before recoding
         >>> print(Changed("ill", -1.5, -0.9))
-        that of ill has another sign than that of the values before recoding
+        the effect of ill has another sign than before recoding
         >>> print(Changed("ill", 0.03, 0.2, is_off=True))
-        that of ill moves by more than half of its standard error in a release
+        the effect of ill moves by more than half of its standard error in a release
         """
         if self.change < -1:
-            return f"that of {self.name} has another sign than that of the values before recoding"
+            return f"the effect of {self.name} has another sign than before recoding"
         if not abs(self.change) > STEPS[0]:
-            return f"that of {self.name} moves by more than half of its standard error in a release"
+            return f"the effect of {self.name} moves by more than half of its standard error in a release"
         step = max(step for step in STEPS if abs(self.change) > step)
         way = "nearer to 0 than" if self.change < 0 else "farther from 0 than"
-        return f"that of {self.name} is more than {step:.0%} {way} that of the values before recoding"
+        return f"the effect of {self.name} is more than {step:.0%} {way} before recoding"
 
 
 def before_recoding(

@@ -93,9 +93,8 @@ def in_part_words(pairs: Pairs, counted: Pairs) -> str:
     if counted:
         it = "it" if len({name for name, _ in counted}) == 1 else "them"
         more = f"The informed attacker does not know {it} of a person, but guesses the keys of each record by {it}"
-        said.append(
-            f"{going(counted)}. {more}: figures count this; those of other attackers do not, and can be too low."
-        )
+        others = "those of a register attacker, where they are shown, do not, and can be too low"
+        said.append(f"{going(counted)}. {more}: figures count this; {others}.")
     if left:
         learnt = "who learns from the release how they go together finds more than is said"
         said.append(

@@ -29,7 +29,8 @@ def guess_ruled(rule: Rule, figures: PlanFigures) -> Ruled:
     """Return whether every released confidential variable is within the limit of a rule.
 
     ``right_guesses`` is the share of persons of whom it is guessed rightly by who knows their record and keys,
-    ``guess_gain`` that share less the one without the record: :class:`postrand.risk.facts_told.Told`. A variable that
+    ``guess_gain`` that share less the one without the record, ``sure_guesses`` the share of whom such a guess is surer
+    than ``SURE``: :class:`postrand.risk.facts_told.Told`. A variable that
     leaves unperturbed is guessed of all persons. Of a plan that says of any of them less, the rule is not met.
     """
     names = figures.confidential
@@ -43,7 +44,8 @@ def guess_ruled(rule: Rule, figures: PlanFigures) -> Ruled:
     if lacking := [name for name in names if name not in told]:
         return Ruled(RECORD_KNOWN, "not known", False, NO_FACTS.format(names=few(lacking)))
     is_gain = rule.measure == "guess_gain"
-    values = {name: one.right - one.without * is_gain for name, one in told.items()}
+    is_sure = rule.measure == "sure_guesses"
+    values = {name: one.sure if is_sure else one.right - one.without * is_gain for name, one in told.items()}
     most = max(values, key=lambda name: values[name])
     before = max(1 - told[name].without * is_gain for name in told)
     after = f"{beside_limit(100 * values[most], 100 * rule.limit)}% ({most})"

@@ -20,7 +20,7 @@ from postrand.release.ledger_lines import Entry
 from postrand.support.series_words import TWICE
 from postrand.support.showing import few
 
-UNCOUNTED = f"No ledger of the population counts this release. {TWICE}"
+UNCOUNTED = f"No ledger counts the releases of these persons. {TWICE}"
 """What is not guaranteed of a release that no ledger of its population counts."""
 NOT_COUNTED = (
     f"{UNCOUNTED} To count them, name the same ledger in the section [ledger] of every plan of these people, or with "
