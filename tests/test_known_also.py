@@ -134,6 +134,11 @@ def test_every_page_says_what_somebody_finds_who_knows_one_column_besides_the_ke
     assert f"{fails}: 100% of the persons are above the limit" in page
     CliRunner().invoke(main, ["explain", str(plan), "--decision", str(tmp_path / "page.html")])
     assert told in (tmp_path / "page.html").read_text(encoding="utf-8")
+    ruled = ["explain", str(plan), "--decision", str(tmp_path / "ruled.html"), "--policy", str(check[-1])]
+    assert CliRunner().invoke(main, ruled).exit_code == 0
+    text = (tmp_path / "ruled.html").read_text(encoding="utf-8")
+    assert "; but 2 of those met fail for somebody who also knows pay" in text
+    assert text.count("– fails for somebody who also knows pay") == 2
 
 
 def test_explain_compare_and_check_take_it_and_say_where_it_helps(plan):

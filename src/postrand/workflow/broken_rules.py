@@ -65,12 +65,12 @@ def which_fail(rules: Iterable[Sequence[Broken]]) -> str:
     """Return how many rules that are met fail for whom, after a stop; "" where none does.
 
     >>> which_fail([[Broken("pay", ""), Broken("town", "")], [Broken("pay", "")], []])
-    '; but 2 of them fail for somebody who also knows pay or town'
+    '; but 2 of those met fail for somebody who also knows pay or town'
     """
     failing = [rule for rule in rules if rule]
     names = list(dict.fromkeys(one.known for rule in failing for one in rule))
     fails = FAILS if len(failing) == 1 else FAILS.replace("fails", "fail")
-    return f"; but {len(failing)} of them {fails} {listed(names, 'or')}" if failing else ""
+    return f"; but {len(failing)} of those met {fails} {listed(names, 'or')}" if failing else ""
 
 
 def _percent(links: float, records: int) -> str:

@@ -258,16 +258,17 @@ def _checks(policy: PolicyCheck | None) -> Iterator[str]:
     if policy is None:
         return
     apart = f"; {'but' if policy.is_met else 'and'} {policy.apart}" * bool(policy.apart)
+    but = which_fail(one.broken for one in policy.verdicts)
+    failing = [f"{one.rule}: {one.broken[0].found}" for one in policy.verdicts if one.broken]
+    but += f" ({'; '.join(failing)}): decide whether somebody can know it" * bool(failing)
     if policy.is_met:
         told = [(one.rule, one.why) for one in policy.verdicts if one.why]
         of_these = "; of these, " * bool(told) + "; ".join(f"{rule}: {why}" for rule, why in told)
-        but = which_fail(one.broken for one in policy.verdicts)
-        failing = [f"{one.rule}: {one.broken[0].found}" for one in policy.verdicts if one.broken]
-        but += f" ({'; '.join(failing)}): decide whether somebody can know it" * bool(failing)
         yield f"The office's policy: all {len(policy.verdicts)} rules are met ({_TABLE}){of_these}{apart}{but}."
     else:
         many = f"{len(policy.failed)} of {len(policy.verdicts)} rules"
-        yield f"The office's policy: {many} {'is' if len(policy.failed) == 1 else 'are'} not met ({_TABLE}){apart}."
+        are = "is" if len(policy.failed) == 1 else "are"
+        yield f"The office's policy: {many} {are} not met ({_TABLE}){apart}{but}."
         yield from [NOT_ENFORCED] * (not policy.enforce)
     for one in policy.failed:
         reason = f" ({one.why})" if one.why else ""
