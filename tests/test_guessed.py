@@ -200,6 +200,6 @@ def test_the_page_to_sign_has_what_is_guessed_in_its_table(tmp_path):
     assert CliRunner().invoke(main, ["explain", plan, "--decision", str(page)]).exit_code == 0
     text = " ".join(re.sub("<[^>]+>", " ", html.unescape(page.read_text(encoding="utf-8"))).split())
     (best,) = figures_of(load_plan(plan)).guesses
-    row = f"ill; without the record {of_hundred(best.without)} 100 {of_hundred(best.right)}"
+    row = f"ill ({of_hundred(best.without)} without the record) 100 {of_hundred(best.right)}"
     who = "Right guesses of 100 persons by who knows their records, and their keys"
     assert f"{who} {row}" in text

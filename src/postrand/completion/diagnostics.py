@@ -281,7 +281,7 @@ class Diagnostics:
         if weak:
             said.append(
                 f"These tables rest on the model, because the release alone is worth fewer than {ENOUGH:,.0f} "
-                f"unperturbed records for them: {_listed(weak)}."
+                f"unperturbed records for them, with its own frequencies: {_listed(weak)}."
             )
         return said
 

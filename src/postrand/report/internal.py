@@ -18,7 +18,7 @@ _LINE = 96
 """Characters of a line of the printed sheet, on the safe side."""
 _BESIDE, _TREATED = 60, 13
 """Characters of a line beside the name of what is done, on the safe side; lines that there are for all of them."""
-_LAST, _FULL = " (all are on page 3 or 4)", " (page 3 on)"
+_LAST, _FULL = " (all are from page 3 on)", " (page 3 on)"
 _FIRST, _FEWEST, _EACH, _NOT_PRIVATE = 41, 12, 4, 3
 """Lines of the first sheet, on the smaller of A4 and US Letter, for the table of risk, what is done, and sentences;
 those that sentences have at least, those that lists which come later keep, and those of a release not private."""
@@ -260,7 +260,7 @@ def beside(treated: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     >>> beside([("Perturbed", "sex, age")])
     [('Perturbed', 'sex, age')]
     >>> [text[-40:] for _, text in beside([("Not released", "column, " * 200)])]
-    ['column, column… (all are on page 3 or 4)']
+    ['column, column… (all are from page 3 on)']
     """
     shown = [*treated]
     while _rows(shown) > _TREATED:

@@ -252,6 +252,8 @@ def _named(
             if fits.is_found and fits.is_off:
                 rest = dataclasses.replace(fits, changed=())
                 told = f"because of the recodes, not of the perturbation: {fits.recoded}; apart from this {rest}"
+            elif not fits.is_found:
+                told = f"{fits.why_not}: {told}"
             told += f". Next: {steps}" * (not fits.is_met)
             yield Verdict(name, fits.is_met, told, on=fits.in_part, is_tried=True)
         elif model.kind != "model" and not {*model.table} & {*perturbed}:

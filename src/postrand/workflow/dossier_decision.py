@@ -18,6 +18,7 @@ from postrand.release.bundle import REPORT
 from postrand.report.internal import Decision, RiskRow
 from postrand.report.table_worth import shown, worth_line
 from postrand.report.text import cut
+from postrand.risk.finding import listed
 from postrand.risk.findings import Findings
 from postrand.risk.informed import THRESHOLD
 from postrand.support.column_wordings import taken_for_public
@@ -165,7 +166,7 @@ def _guess_rows(figures: PlanFigures) -> Iterator[RiskRow]:
     who = GUESSING_KEYS if facts_in(figures.risks) else GUESSING
     sure = "100"
     for one in figures.guesses[:MOST_GUESSED]:
-        measure = f"{cut(one.name, _NAME)}; without the record {of_hundred(one.without)}"
+        measure = f"{cut(one.name, _NAME)} ({of_hundred(one.without)} without the record)"
         as_is = sure * bool(figures.as_is)
         yield RiskRow(measure, figures.words(who), sure, of_hundred(one.right), (1.0, one.right), as_is)
 
@@ -282,8 +283,10 @@ def _rules(policy: PolicyCheck | None) -> Iterator[tuple[str, ...]]:
     """Yield every rule as a row, those not met first; below one that is met, one for whom it fails."""
     for one in () if policy is None else sorted(policy.verdicts, key=lambda one: one.is_met):
         yield one.rule, one.limit, one.before or "–", one.after, "met" if one.is_met else "not met"
-        for broken in one.broken[:1]:
-            yield f"{BELOW} {FAILS} {broken.known}", "the same", "–", broken.found, "fails"
+        if one.broken:
+            names = listed([broken.known for broken in one.broken], "or")
+            first = f"{one.broken[0].known}: " * (len(one.broken) > 1)
+            yield f"{BELOW} {FAILS} {names}", "the same", "–", f"{first}{one.broken[0].found}", "fails"
 
 
 def _sentence(text: str) -> str:

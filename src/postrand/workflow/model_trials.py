@@ -42,16 +42,17 @@ ENOUGH = 0.9
 """What is named is promised where this share of the simulated releases has an estimate."""
 NAMED, SHOWN = 5, 8
 _DONE: Mapping[Kind, str] = {
-    "model": "fitted", "mean": "every group has a usable interval", "table": "every combination has a usable interval",
-    "share": "every share has a usable interval",
+    "model": "fitted", "mean": "every group has an interval", "table": "every combination has an interval",
+    "share": "every share has an interval",
 }  # fmt: skip
 
 
 MET = (
     f"Met, of what is asked by name: at least {ENOUGH:.0%} of the simulated releases have an estimate; at least half "
-    f"of its numbers are as precise as from {USELESS_RECORDS} records, and from {USELESS_SHARE:.0%} of the file; at "
-    "least half of the effects of a regression that are clear before are still found; and no recode moves a mean or an "
-    f"effect by more than half of its standard error in a release (moves of {LITTLE:.0%} or less do not count)."
+    f"of its numbers are as precise as from {USELESS_RECORDS} records or {USELESS_SHARE:.0%} of the file, whichever is "
+    "more; at least half of the effects of a regression that are clear before are still found; and no recode moves a "
+    "mean or an effect by more than half of its standard error in a release (moves of "
+    f"{LITTLE:.0%} or less do not count)."
 )
 """When something named is met; a page that says what is met says this too."""
 _NOTHING = Variable("_nothing_", "other", ("0", "1"))
@@ -115,6 +116,20 @@ class Fits:
         return [little_use(self.records / ratio**2, self.records) for ratio in self.ratios]
 
     @property
+    def why_not(self) -> str:
+        """Why it is not found, in words; "" where it is.
+
+        >>> Fits(5000, 10, 7, (1.5, 30.0, 40.0), effects=3).why_not
+        'often without an estimate, most of its numbers too imprecise, too few of its clear effects still found'
+        """
+        texts = {
+            "often without an estimate": self.fitted < ENOUGH * self.trials,
+            "most of its numbers too imprecise": 2 * sum(self._little) > len(self._little),
+            "too few of its clear effects still found": 2 * self.kept < max(self.effects, self.before or 0),
+        }
+        return ", ".join(text for text, is_so in texts.items() if is_so)
+
+    @property
     def in_part(self) -> str:
         """For how many of its numbers it is met, where others are of little use; "" where none is.
 
@@ -130,7 +145,7 @@ class Fits:
         >>> print(Fits(5000, 10, 10, (1.5, 3.0)))
         fitted in 10 of 10 simulated releases, with standard errors 1.5 to 3 times those of the file as it is
         >>> print(Fits(5000, 10, 7, (2.0,), kind="mean", without=("low",)))  # doctest: +NORMALIZE_WHITESPACE
-        every group has a usable interval in 7 of 10 simulated releases, with standard errors 2 times those of the
+        every group has an interval in 7 of 10 simulated releases, with standard errors 2 times those of the
         file as it is; often without one: low
         >>> print(Fits(5000, 10, 10, (1.5, 20.0, 3.0)))  # doctest: +NORMALIZE_WHITESPACE
         fitted in 10 of 10 simulated releases, with standard errors 1.5 to 20 times those of the file as it is: 1 of 3
