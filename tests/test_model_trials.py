@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import re
 import shlex
 from pathlib import Path
@@ -397,3 +398,32 @@ def test_advice_tells_of_each_named_mean_and_table_on_each_plan(tmp_path: Path) 
     for what, words_of_it in told.items():
         asked = "Not asked" if what.startswith("other") else "Asked"
         assert len(re.findall(f"  {asked}: {what}: {words_of_it}", done.output)) == plans >= 2, what
+
+
+def test_a_plan_is_explained_with_what_analysts_name_and_the_page_to_sign_says_what_is_not_met(tmp_path: Path) -> None:
+    """What 'explain' says of the plan of 'advise' is what that said, from the same simulated releases."""
+    pq.write_table(rounded(file(1200, 40)), tmp_path / "s.parquet")
+    words = ["advise", str(tmp_path / "s.parquet"), "--keys", "died,sex,ward", "--other", "pay"]
+    uses = ["--use", "model died ~ sex + ward", "--use", "mean pay by sex"]
+    advised = CliRunner().invoke(main, [*words, *uses, "--limit", "epsilon <= 3", "--out", str(tmp_path / "a")])
+    assert advised.exit_code == 0, advised.output
+    asked = re.findall(r"^  Asked: ((?:model died|mean pay).*)$", advised.output, re.MULTILINE)[:2]
+    plan, page = str(tmp_path / "a" / "plan-1.toml"), tmp_path / "page.html"
+    told = CliRunner().invoke(main, ["explain", plan, *uses, "--decision", str(page)])
+    assert told.exit_code == 0, told.output
+    for text in asked:
+        assert f"\n- {text.removesuffix('.')}.\n" in told.output
+    assert "\n- Met, of what is asked by name: " in told.output
+    text = html.unescape(page.read_text(encoding="utf-8"))
+    for one in asked:
+        verdict, _, why = one.partition(" (")
+        short = f"{verdict} ({why.partition(':')[0]})." if "NOT met" in verdict else f"{verdict}."
+        assert short[0].upper() + short[1:] in text
+    plain = CliRunner().invoke(main, ["explain", plan])
+    assert "model died" not in plain.output
+    wrong = CliRunner().invoke(main, ["explain", plan, "--use", "means"])
+    assert wrong.exit_code == 2
+    assert "this names no analysis; got means. Next: name a model, mean, share or table" in wrong.output
+    unknown = CliRunner().invoke(main, ["explain", plan, "--use", "mean pay by sexx"])
+    assert unknown.exit_code == 2
+    assert "did you mean 'sex'?" in unknown.output

@@ -52,8 +52,21 @@ def compare(plans: tuple[Path, ...], fraction: float | None, known_also: str | N
     help="Write the page to decide on and sign into this HTML file: before a release is made, and counted.",
 )
 @click.option("--policy", type=FILE, help="policy.toml for that page; without it, the one that the plan names.")
+@click.option(
+    "--use",
+    "uses",
+    multiple=True,
+    metavar="USE",
+    help="What analysts will do, by name: 'model pay ~ sex + age', 'mean pay by sex', 'share ill by sex' or 'table ill "
+    "x sex', which is tried in simulated releases, as 'postrand advise' does; can be repeated.",
+)
 def explain(
-    plan: Path, fraction: float | None, known_also: str | None, decision: Path | None, policy: Path | None
+    plan: Path,
+    fraction: float | None,
+    known_also: str | None,
+    decision: Path | None,
+    policy: Path | None,
+    uses: tuple[str, ...],
 ) -> Result:
     """Say in sentences what a plan releases, protects, is good for, and leaves unprotected.
 
@@ -69,7 +82,7 @@ def explain(
 
         require_new(decision)
     loaded = ruled_by(_loaded(plan, known_also), policy)
-    figures, certificate, told = measured(loaded, fraction=fraction, name=plan.name)
+    figures, certificate, told = measured(loaded, fraction=fraction, name=plan.name, uses=_named(uses))
     if decision is not None:
         write_decision(decision, loaded, figures, certificate, told)
     found = explained(loaded, figures)
@@ -96,6 +109,19 @@ def check(plan: Path, policy: Path | None, fraction: float | None, known_also: s
         raise UsageError(sentence("there is no policy to check the plan against", where=plan.name, fix=fix))
     found = check_policy(_figures(loaded, fraction, plan.name), loaded.policy)
     return found.to_dict(), str(found), found.exit_code
+
+
+def _named(uses: tuple[str, ...]) -> Any:
+    """Return what analysts name; None where nothing is named. Kinds of questions are told of anyway, and refused."""
+    from postrand.workflow.advice_needs import needs_from
+
+    if not uses:
+        return None
+    found = needs_from(uses=uses)
+    if kinds := found.stated:
+        fix = "name a model, mean, share or table, such as 'mean pay by sex': other questions are told of anyway"
+        raise UsageError(sentence("this names no analysis", where="--use", got=", ".join(kinds), fix=fix))
+    return found
 
 
 def _loaded(path: Path, known_also: str | None) -> Any:

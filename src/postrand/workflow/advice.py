@@ -22,7 +22,6 @@ from postrand.designers.split.comparison import SEARCHED
 from postrand.engines import LocalEngine
 from postrand.engines.database import Table, open_records
 from postrand.errors import DataError, DesignError, PostrandError, ReleaseError, UsageError, raise_all, sentence
-from postrand.estimate.regression_data import FamilyName
 from postrand.objectives import MutualInformation
 from postrand.plan import load_plan
 from postrand.release.atomic import PRIVATE, appearing, target_problems
@@ -33,7 +32,6 @@ from postrand.workflow import advice_codebook
 from postrand.workflow.advice_bands import banded, unbanded
 from postrand.workflow.advice_candidates import SPLITS, Candidate, Subject
 from postrand.workflow.advice_choice import FEWEST, LEFT_OUT, MOST, Trial, frontier, tried
-from postrand.workflow.advice_models import unfit
 from postrand.workflow.advice_more import more_worth
 from postrand.workflow.advice_needs import Limit, Model, Needs
 from postrand.workflow.advice_plan import Advised, Asked
@@ -44,6 +42,7 @@ from postrand.workflow.advice_risk import LEVELS, Risks, is_bound, values, why_u
 from postrand.workflow.advice_subject import stands_for, subject_of
 from postrand.workflow.advice_text import (
     FRACTION,
+    NAMED_AGAIN,
     UNFAVOURABLE,
     UPPER,
     Checked,
@@ -56,7 +55,7 @@ from postrand.workflow.advice_text import (
     share_option,
 )
 from postrand.workflow.advice_unit import advised_unit, for_units, require_unit, without_effect
-from postrand.workflow.advice_uses import Estimated, family_of, verdicts
+from postrand.workflow.advice_uses import Estimated, verdicts
 from postrand.workflow.advice_writing import plan_toml
 from postrand.workflow.asked_units import completed, roles_of
 from postrand.workflow.comparison import NOTICE, PlanFigures
@@ -64,9 +63,8 @@ from postrand.workflow.dossier_risk import require_one_share
 from postrand.workflow.epsilon import BOUND, shares
 from postrand.workflow.half_widths import Drawn, drawn_of, of_households
 from postrand.workflow.larger import coarser_larger
-from postrand.workflow.model_trials import Fits, simulated
+from postrand.workflow.named_uses import estimated, why_unfit
 from postrand.workflow.policy_check import check_policy
-from postrand.workflow.recoded_means import changed_in_groups
 from postrand.workflow.risk_left_out import left_out
 
 MANY_SPLIT = 22
@@ -166,6 +164,8 @@ def advise(
         named = "'postrand explain', 'postrand compare', 'postrand check', and to 'postrand protect' with --dossier"
         again = f"Next: add{share_option(fraction)} to {named}"
         more = [*more, f"{again}. {FRACTION}"]
+    if needs.models:
+        more = [*more, f"{NAMED_AGAIN}: {' '.join(f'--use {shlex.quote(str(one))}' for one in needs.models)}"]
     return Advice(needs, tuple(plans), tuple(left), (*notes, *made.notes, *more))
 
 
@@ -272,27 +272,20 @@ class _Maker:
         """
         if trial.estimated is None:
             return None
-        found, fits, book = dict[str, str](), dict[Model, Fits](), trial.plan.codebook
-        asked, moved = dict[Model, FamilyName | None](), [n for one in trial.plan.numerical for n in one.variables]
-        for model in self.needs.models:
-            is_perturbed = not {*model.table}.isdisjoint(trial.plan.perturbed)
+        book = trial.plan.codebook
+
+        def unfit_of(model: Model, is_perturbed: bool, moves: bool) -> str:
             place = (book, model, is_perturbed)
             if place not in self.unfit:
-                self.unfit[place] = self._unfit(book, model, is_perturbed=is_perturbed, moves={*model.table} & {*moved})
-            found[str(model)] = self.unfit[place]
-            if is_perturbed and not found.get(str(model)) and not {*model.table} & {*moved}:
-                asked[model] = family_of(book, model)
-        if simulate and asked:
-            fits = simulated(open_records(self.place, book), trial.mechanism, asked)
-        return trial.estimated._replace(unfit=found, fits={str(model): one for model, one in fits.items()})
+                source = open_records(self.place, book)
+                self.unfit[place] = why_unfit(source, book, model, is_perturbed=is_perturbed, moves=moves)
+            return self.unfit[place]
 
-    def _unfit(self, book: Codebook, model: Model, *, is_perturbed: bool, moves: Collection[str]) -> str:
-        """Return why a regression cannot be fitted, or where a recode changes a mean; "" where neither is so."""
-        if model.kind == "model":
-            return unfit(open_records(self.place, book), book, model, is_perturbed=is_perturbed)
-        if model.kind != "mean" or moves or not any(one.variable == model.table[0] for one in book.recodes):
-            return ""
-        return changed_in_groups(open_records(self.place, book), model.table[0], model.groups, book)
+        def records() -> formats.Source:
+            return open_records(self.place, book)
+
+        of, plan, mechanism = trial.estimated, trial.plan, trial.mechanism
+        return estimated(of, plan, mechanism, records, unfit_of, simulate=simulate)
 
     def _numbered(self, number: int, plan: Advised) -> Advised:
         """Write a plan with what is said of it, and return it under its number."""

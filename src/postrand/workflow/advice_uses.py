@@ -90,12 +90,18 @@ class Verdict(NamedTuple):
     on: str = ""  # on which records it does, where not on all
     is_told: bool = False  # whether the counts of tables, which stand elsewhere too, say it
     is_tried: bool = False  # in simulated releases
+    short: str = ""  # why it is not met, in a few words
     is_asked: bool = True  # not where only something else of the same kind is named
 
     def __str__(self) -> str:
         met = "met" if self.is_asked or "tables" in self.what else "possible"
         said = f"{met}{self.on}" if self.is_met else f"NOT met{' for ' * bool(self.names)}{', '.join(self.names)}"
         return f"{self.title}: {said}" + f" ({self.why})" * bool(self.why)
+
+    @property
+    def brief(self) -> str:
+        """Whether it is met, and why not, in a few words."""
+        return f"{self.title}: {f'met{self.on}' if self.is_met else 'NOT met'}" + f" ({self.short})" * bool(self.short)
 
     @property
     def title(self) -> str:
@@ -255,7 +261,8 @@ def _named(
             elif not fits.is_found:
                 told = f"{fits.why_not}: {told}"
             told += f". Next: {steps}" * (not fits.is_met)
-            yield Verdict(name, fits.is_met, told, on=fits.in_part, is_tried=True)
+            short = fits.why_not or "because of the recodes" * fits.is_off
+            yield Verdict(name, fits.is_met, told, on=fits.in_part, is_tried=True, short=short)
         elif model.kind != "model" and not {*model.table} & {*perturbed}:
             yield Verdict(name, True, "none of its variables is perturbed")
         elif model.kind != "model":

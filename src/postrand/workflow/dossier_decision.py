@@ -244,6 +244,7 @@ def _kind(code: str) -> str:
 
 
 def _worth(figures: PlanFigures) -> Iterator[str]:
+    yield from figures.named_briefly
     yield from (NOT_ALL,) * bool(figures.of_three)
     yield from figures.lacking
     yield from worth_line("tables of one perturbed variable", figures.one_way)

@@ -178,6 +178,7 @@ def _amount(value: float, found: RiskFigure, of: str) -> str:
 
 
 def _useful(plan: Plan, figures: PlanFigures) -> Iterator[str]:
+    yield from figures.named
     if figures.records < LEAST_RECORDS:
         yield f"What tables are worth is not told: {TOO_FEW}."
     least = [one for one in map(figures.least_own, (figures.one_way, figures.pairs)) if one is not None]
