@@ -137,7 +137,7 @@ def test_every_page_says_what_somebody_finds_who_knows_one_column_besides_the_ke
     ruled = ["explain", str(plan), "--decision", str(tmp_path / "ruled.html"), "--policy", str(check[-1])]
     assert CliRunner().invoke(main, ruled).exit_code == 0
     text = (tmp_path / "ruled.html").read_text(encoding="utf-8")
-    assert "; but 2 of those met fail for somebody who also knows pay" in text
+    assert "; but 2 of them fail for somebody who also knows pay" in text
     assert text.count("– fails for somebody who also knows pay") == 2
 
 

@@ -42,8 +42,8 @@ LEARNS = (
 )
 """Which side the figures of the informed attacker are on; every page that shows them after a plan says it."""
 OF_TWO = (
-    f"{_KNOWS}. Two are tried: one learns from the release how frequent combinations of keys are, one has the keys of "
-    "all persons; each figure after the plan is the larger of the two."
+    f"{_KNOWS}. This attacker is tried in two versions: one learns from the release how frequent combinations of keys "
+    "are, one has the keys of all persons; each figure after the plan is the larger of the two."
 )
 """The same where both knowledges were tried."""
 LARGEST = (

@@ -39,7 +39,7 @@ def rules_met(checked: PolicyCheck) -> str:
     missed = "; ".join(map(_missed, checked.failed))
     named = Policy((), checked.title).named
     of = f"rules of {named}" if many > 1 else f"rule of {named}"
-    of += which_fail(one.broken for one in checked.verdicts)
+    of += which_fail((one.broken for one in checked.verdicts), all_met=not checked.failed)
     return f"meets {many - len(checked.failed)} of {many} {of}" + f"; not met: {missed}" * bool(missed)
 
 

@@ -57,20 +57,32 @@ def broken_in_words(broken: Sequence[Broken]) -> str:
     >>> broken_in_words([Broken("pay", "about 300 correct matches, 30% of all"), Broken("town", "about 50")])
     'fails for somebody who also knows pay: about 300 correct matches, 30% of all; or town: about 50'
     """
-    told = "; or ".join(f"{one.known}: {one.found}" for one in broken)
+    told = found_by(broken, alone=True)
     return f"{FAILS} {told}" if told else ""
 
 
-def which_fail(rules: Iterable[Sequence[Broken]]) -> str:
+def found_by(broken: Sequence[Broken], *, alone: bool = False) -> str:
+    """Return what is found with each column, which is named where there are several, or ``alone`` too.
+
+    >>> found_by([Broken("pay", "about 300")]), found_by([Broken("pay", "about 300"), Broken("town", "about 50")])
+    ('about 300', 'pay: about 300; or town: about 50')
+    """
+    if len(broken) == 1 and not alone:
+        return broken[0].found
+    return "; or ".join(f"{one.known}: {one.found}" for one in broken)
+
+
+def which_fail(rules: Iterable[Sequence[Broken]], *, all_met: bool = True) -> str:
     """Return how many rules that are met fail for whom, after a stop; "" where none does.
 
     >>> which_fail([[Broken("pay", ""), Broken("town", "")], [Broken("pay", "")], []])
-    '; but 2 of those met fail for somebody who also knows pay or town'
+    '; but 2 of them fail for somebody who also knows pay or town'
     """
     failing = [rule for rule in rules if rule]
     names = list(dict.fromkeys(one.known for rule in failing for one in rule))
     fails = FAILS if len(failing) == 1 else FAILS.replace("fails", "fail")
-    return f"; but {len(failing)} of those met {fails} {listed(names, 'or')}" if failing else ""
+    them = "of them" if all_met else "of those met"
+    return f"; but {len(failing)} {them} {fails} {listed(names, 'or')}" if failing else ""
 
 
 def _percent(links: float, records: int) -> str:

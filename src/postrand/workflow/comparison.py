@@ -177,8 +177,10 @@ class PlanFigures:
         tau = self.risk("tau2")
         left += [NO_TAU] if self.as_is and tau is not None and tau.before is not None else []
         if self.dropped and (self.as_is or self.before_is == AS_IS):
-            more = "Somebody who knows these, too, finds more in that file, and perhaps more after the plan, as far as "
-            more += "they go with what is released: how many is not computed"
+            more = (
+                "Somebody who knows these, too, finds more in that file, and perhaps more after the plan, where they "
+            )
+            more += "tell of what is released: how many is not computed"
             left.append(f"{NOT_BEFORE}: {few(self.dropped)}. {more}")
         register = self.risk("register_matches")
         is_known = register is not None and register.before is not None

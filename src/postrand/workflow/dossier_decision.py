@@ -28,7 +28,7 @@ from postrand.support.series_words import together
 from postrand.support.showing import ORDERS, capital, outward, outward_percent
 from postrand.support.unit_wordings import shown_by_members
 from postrand.support.worth_basis import BASES
-from postrand.workflow.broken_rules import FAILS, which_fail
+from postrand.workflow.broken_rules import FAILS, found_by, which_fail
 from postrand.workflow.column_ways import in_words
 from postrand.workflow.comparison import PlanFigures, figure
 from postrand.workflow.comparison_risk import AS_IS, NO_HOUSEHOLD, RiskFigure, facts_in, is_everybody
@@ -260,9 +260,9 @@ def _checks(policy: PolicyCheck | None) -> Iterator[str]:
     if policy is None:
         return
     apart = f"; {'but' if policy.is_met else 'and'} {policy.apart}" * bool(policy.apart)
-    but = which_fail(one.broken for one in policy.verdicts)
-    failing = [f"{one.rule}: {one.broken[0].found}" for one in policy.verdicts if one.broken]
-    but += f" ({'; '.join(failing)}): decide whether somebody can know it" * bool(failing)
+    but = which_fail((one.broken for one in policy.verdicts), all_met=policy.is_met)
+    failing = [f"{one.rule}: {found_by(one.broken)}" for one in policy.verdicts if one.broken]
+    but += f" ({'; '.join(failing)}): decide whether somebody can know this" * bool(failing)
     if policy.is_met:
         told = [(one.rule, one.why) for one in policy.verdicts if one.why]
         of_these = "; of these, " * bool(told) + "; ".join(f"{rule}: {why}" for rule, why in told)

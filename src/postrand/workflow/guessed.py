@@ -117,8 +117,8 @@ def guessed_in_words(found: Sequence[Guess], persons: str = "persons", facts: Se
     >>> print(*told, sep="\n")  # doctest: +NORMALIZE_WHITESPACE
     Guesses of insured by somebody who knows which record is a person's, right of 100 persons: 84 without the record,
     about 86 with its released value. By somebody who also knows the keys: 85 without the record, about 88 with the
-    whole record. By the value alone such a guess is at most 93.1% sure that it is yes, 50% that it is no; with the keys
-    and the whole record about 12 of 100 are more than 95% sure.
+    whole record. By the value alone nobody is surer than 93.1% that it is yes, 50% that it is no; with the keys and the
+    whole record somebody is more than 95% sure of about 12 of 100 persons.
     Guesses of ill by somebody who knows which record is a person's, right of 100 persons: 55 without the record, about
     60 with its released value (40% of the records show it: of 100 of these persons about 67). Who guesses knows how
     frequent values are. Who knows more of a person can be surer: only the claims bound it.
@@ -140,12 +140,12 @@ def guessed_in_words(found: Sequence[Guess], persons: str = "persons", facts: Se
         if one.shown < 1:
             text += f" ({one.shown:.0%} of the records show it: of 100 of these {persons} about "
             text += f"{of_hundred(one.right_shown)})"
-        both, sure = told.get(one.name), [f"By the value alone such a guess is at most {_sure(one)}"] * bool(one.sure)
+        both, sure = told.get(one.name), [f"By the value alone nobody is surer than {_sure(one)}"] * bool(one.sure)
         if both is not None:
             text += f". By somebody who also knows the keys: {of_hundred(both.without)} without the record, about "
             text += f"{of_hundred(both.right)} with the whole record"
-            share = f"with the keys and the whole record about {of_hundred(both.sure)} of 100 are more than "
-            sure += [f"{share}{SURE:.0%} sure"] * (both.sure > 0)
+            share = f"with the keys and the whole record somebody is more than {SURE:.0%} sure of about "
+            sure += [f"{share}{of_hundred(both.sure)} of 100 {persons}"] * (both.sure > 0)
         yield f"{'. '.join([text, *filter(None, [capital('; '.join(sure))])])}.{after * (one is found[:NAMED][-1])}"
 
 
@@ -166,7 +166,4 @@ def _no_less(told: Told, own: Guess) -> Told:
 
 
 def _sure(one: Guess) -> str:
-    return ", ".join(
-        f"{of_hundred(share, most=True)}% {'sure ' * (k < 1)}that it is {label}"
-        for k, (label, share) in enumerate(one.sure)
-    )
+    return ", ".join(f"{of_hundred(share, most=True)}% that it is {label}" for label, share in one.sure)
