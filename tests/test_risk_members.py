@@ -239,7 +239,7 @@ def test_the_largest_claims_are_too_high_and_more_so_where_one_member_shows_valu
         assert most[unit, "matrix"][1] > 1.5 > 1.4 > most[unit, "keys"][1] > 0.7
     assert most["household", "matrix"][0] > most["record", "matrix"][0]
     assert most["household", "keys"][0] < most["record", "keys"][0]
-    assert "the fewer records show them, as where one record stands for several" in LARGEST
+    assert "the more so where one record stands for several" in LARGEST
 
 
 def homes(sizes, seed=4):

@@ -49,7 +49,7 @@ OF_TWO = (
 LARGEST = (
     "A largest risk is that of one record or person in simulated releases: in another one it can be much smaller, or "
     "larger. It is no bound. Often it is too high, because the attacker takes rare combinations for rarer than they "
-    "are."
+    "are, the more so where one record stands for several."
 )
 """The same of what is the largest of many."""
 LINKED = (
