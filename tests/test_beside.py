@@ -137,7 +137,8 @@ def test_plans_beside_a_folder_have_the_worth_of_the_same_frequencies(found):
     own = next(one for one in plan.own if one.variables == ("sex",))
     assert f"{own.effective_records:,.0f}" in line
     assert "Worth, in unperturbed records, with this file's own frequencies" in text
-    assert "The informed attacker knows the keys of a person" in text.partition("plan: ")[2]  # of the plan, not of both
+    of_plan = text.partition("plan: ")[2]  # not of both
+    assert "The informed attacker knows the keys of the person" in of_plan
     assert json.loads(json.dumps(found.to_dict()))["plans"][1]["epsilon"] is None
 
 
@@ -154,7 +155,7 @@ def test_it_is_said_how_the_columns_beside_the_keys_leave(folder, found, tmp_pat
         assert f"- {part}" in str(found)
     claims = str(found).partition("\nKeys that the attackers know")[0]
     assert claims.count("Released as in the file, with no protection of their own: ") == len(found.plans)
-    assert "nothing of health, pay, w." in "".join(found.plans[1].attackers)
+    assert "not the true values of health, pay, w." in "".join(found.plans[1].attackers)
     frame = records().assign(hours=np.arange(N) % 5 * 12)
     frame.to_csv(tmp_path / "people.csv", index=False)
     bands = ("--recode", "age=bands:0,30,50", "--recode", "hours=bands:0,20,40")

@@ -572,12 +572,12 @@ def test_the_one_value_that_gives_away_another_is_named_and_no_value_of_few_reco
     job = np.r_[np.full(300, None), rng.choice(["a", "b"], 700)].astype(object)
     rare = np.where(np.arange(1000) < 19, "z", rng.choice(["x", "y"], 1000)).astype(object)
     sample = sampled(TableSource(pa.table({"age": age, "job": job, "rare": rare})), ("age", "job", "rare"), ())
-    pairs, _, _ = told_pairs(sample, ("age", "job", "rare"), ("age",), ("job", "rare"))
+    pairs, *_ = told_pairs(sample, ("age", "job", "rare"), ("age",), ("job", "rare"))
     by = {pair.clear: pair for pair in pairs}
     assert "where job is missing, age is child" in by["job"].in_words
     assert by["rare"].settled > 0
     assert by["rare"].where == ""
-    plain, _, _ = told_pairs(sample, ("rare",), ("age",), ("job",))  # values of what is no category are not named
+    plain, *_ = told_pairs(sample, ("rare",), ("age",), ("job",))  # values of what is no category are not named
     assert plain[0].where == ""
 
 

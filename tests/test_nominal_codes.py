@@ -98,7 +98,9 @@ def test_a_number_with_a_value_for_no_answer_is_told_to_be_left_out(options, has
     book = pr.Codebook((pr.Variable("score", "key", categories, **{"type": "int64", "labels": (), **options}),))
     plan = SimpleNamespace(codebook=book, perturbed=("score",), numerical=(), blocks=(), split=None)
     none = dict.fromkeys(("one_way", "pairs", "crossed", "own", "of_three", "unperturbed"), ())
-    figures = SimpleNamespace(records=0, little="", small="", lacking=(), means={}, least_own=lambda _: None, **none)
+    figures = SimpleNamespace(
+        named=(), records=0, little="", small="", lacking=(), means={}, least_own=lambda _: None, **none
+    )
     assert (
         any(
             "stands for no answer: its means, and linear and Poisson regressions of it, leave out" in text

@@ -178,10 +178,14 @@ def test_which_texts_are_amounts_is_said_as_in_python(tmp_path: Path) -> None:
     """
     run_r(tmp_path, script)
     measured, notes = json.loads((tmp_path / "told.json").read_text("utf-8"))
-    assert measured == [v.name for v in book.variables if is_measured(v)] == ["kids", "share", "mood", "rooms", "age"]
+    assert (
+        measured
+        == [v.name for v in book.variables if is_measured(v)]
+        == ["kids", "share", "mood", "rooms", "educ", "age"]
+    )
     wanted = [text.replace("C(", "factor(") for text in amount_notes(formula, book)]
     assert notes == wanted
-    assert len(wanted) == 3
+    assert len(wanted) == 4
 
 
 @pytest.mark.r

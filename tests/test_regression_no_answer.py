@@ -254,7 +254,7 @@ def test_r_leaves_the_same_records_out(tmp_path: Path):
     for part, value in (parts | {"codebook": {"schema": "postrand/codebook/1", **BOOK.to_dict()}}).items():
         (tmp_path / f"{part}.json").write_text(json.dumps(value), "utf-8")
     script = """
-        e <- release_lm(kids ~ hours, read_release(".", check = FALSE))
+        e <- release_lm(kids ~ factor(hours), read_release(".", check = FALSE))
         told <- list(e$table$estimate, e$table$standard_error, e$records, e$dropped, e$warnings)
         writeLines(jsonlite::toJSON(told, digits = NA), "told.json")
     """

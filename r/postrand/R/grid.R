@@ -28,7 +28,7 @@ grid_of <- function(formula, release, axes, factors, clear, records, y) {
 
 # The covariates, by name, of which a formula compares categories: those that it does not take as numbers.
 compared_of <- function(formula, release, names) {
-  numbers <- Filter(function(name) is_measured(release, name), amounts_of(formula))
+  numbers <- Filter(function(name) is_amount(release, name), amounts_of(formula))
   sort(Filter(function(name) !is.null(release$codes[[name]]), setdiff(names, numbers)), method = "radix")
 }
 
@@ -69,12 +69,14 @@ absent_of <- function(release, name) {
   if (length(v$categories)) v$labels[!answered(v)]
 }
 
-# Which categories of covariates mean no answer, of which hardly any record has a response: who has them is left out.
+# Which categories of covariates mean no answer, of numbers or where hardly any record has a response: who has them is
+# left out.
 absent_notes <- function(release) {
   vapply(names(release$absent), function(name) {
     told <- paste(release$variables[[name]]$labels[release$absent[[name]] + 1], collapse = ", ")
-    paste0("Who has no answer of ", name, " (", sub("(missing)", "missing", told, fixed = TRUE),
-           ") is left out: too few such records count for a coefficient of their own.")
+    few <- "too few such records count for a coefficient of their own"
+    paste0("Who has no answer of ", name, " (", sub("(missing)", "missing", told, fixed = TRUE), ") is left out: ",
+           if (is_amount(release, name)) "it enters as a number" else few, ".")
   }, "", USE.NAMES = FALSE)
 }
 
@@ -90,20 +92,39 @@ reference_notes <- function(release, names) {
   unlist(told) %or% character()
 }
 
-# Whether a formula takes categories as amounts: numbers do, and the texts of a text file that are numbers as people
-# write them, unless labels say what they stand for.
+# Whether a formula takes the categories that are answers as amounts: numbers do, and the texts of a text file that are
+# numbers as people write them, unless labels say what they stand for.
 is_measured <- function(release, name) {
   v <- release$variables[[name]]
-  if (!length(v$categories) || v$missing == "category" || length(v$missing_codes)) return(FALSE)
+  own <- v$categories[!v$categories %in% v$missing_codes]
+  if (!length(own)) return(FALSE)
   if (v$kind != "text") return(v$kind == "number")
-  numbers <- suppressWarnings(as.numeric(v$categories))
+  numbers <- suppressWarnings(as.numeric(own))
   written <- vapply(numbers, function(x) format(x, digits = 15, scientific = FALSE), "")
-  !anyNA(numbers) && all(written == v$categories) && (v$ordered && v$size > 2 || !labels_name(v))
+  !anyNA(numbers) && all(written == own) && (v$ordered && v$size > 2 || !labels_name(v))
+}
+
+# Whether a covariate with categories enters as numbers: those that mean no answer are left out.
+is_amount <- function(release, name) {
+  silent <- which(!answered(release$variables[[name]])) - 1
+  left <- name %in% release$amounts && all(silent %in% release$absent[[name]])
+  is_measured(release, name) && (!length(silent) || left)
+}
+
+# The codes that mean no answer, of covariates that a formula takes as numbers.
+silent_codes <- function(release, covariates) {
+  found <- list()
+  for (name in intersect(covariates, release$amounts)) {
+    v <- release$variables[[name]]
+    silent <- if (length(v$categories)) which(!answered(v)) - 1
+    if (length(silent) && is_measured(release, name)) found[[name]] <- silent
+  }
+  found
 }
 
 # Which texts, and which codes that have labels, a formula takes as amounts, and could take otherwise.
 amount_notes <- function(formula, release) {
-  told <- lapply(amounts_of(formula), function(name) {
+  told <- lapply(sort(as.character(amounts_of(formula)), method = "radix"), function(name) {
     v <- release$variables[[name]]
     doubtful <- v$size > 2 && (v$kind == "text" || labels_name(v))
     if (!doubtful || !is_measured(release, name)) return(character())
@@ -115,7 +136,11 @@ amount_notes <- function(formula, release) {
 # What a formula sees of a categorical variable: numbers, or a factor.
 model_values <- function(release, name, codes) {
   v <- release$variables[[name]]
-  if (is_measured(release, name)) return(as.numeric(v$categories)[codes + 1])
+  if (is_amount(release, name)) {
+    numbers <- suppressWarnings(as.numeric(v$categories))[seq_len(v$size)]
+    numbers[!answered(v)] <- numbers[answers_first(v)[1]]  # which have no weight wherever they are
+    return(numbers[codes + 1])
+  }
   order <- setdiff(answers_first(v), release$absent[[name]] + 1)
   codes[codes %in% release$absent[[name]]] <- order[1] - 1  # which has no weight wherever it is
   factor(codes, order - 1, c(as.character(v$categories), if (v$missing == "category") "(missing)")[order])

@@ -43,9 +43,15 @@ regression_of <- function(formula, release, family, weights, strata, psu, record
     factors <- lapply(seq_along(axes), function(a) factor_of(release, axes, a, asked, family))
     list(records = records, grid = grid_of(formula, release, axes, factors, covariates, records, own[records$kept]))
   }
+  release$amounts <- amounts_of(formula)
+  named <- sort(asked[-1], method = "radix")
+  release$absent <- silent_codes(release, named)
   held <- read(release)
-  release$absent <- absent_codes(release, sort(asked[-1], method = "radix"), held$grid)
-  if (length(release$absent)) held <- read(release)
+  rare <- absent_codes(release, setdiff(named, names(release$absent)), held$grid)
+  if (length(rare)) {
+    release$absent <- c(release$absent, rare)
+    held <- read(release)
+  }
   root <- search(held$grid, MOMENTS[[family]], family, release)
   covariance_of(formula, release, held$grid, root, MOMENTS[[family]], held$records, sampling, asked, family)
 }

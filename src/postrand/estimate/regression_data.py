@@ -18,21 +18,12 @@ from postrand.codebook.coding import encode, to_floats
 from postrand.codebook.survey_design import SurveyDesign
 from postrand.data.described import released_table
 from postrand.errors import DataError, EstimationError, UsageError, nearest, sentence
+from postrand.estimate import regression_terms as terms
 from postrand.estimate.axes import Array, Axis, Mask, apply
 from postrand.estimate.em import changes, check_untangled
 from postrand.estimate.families import Family, Linear, Logistic, Multinomial, Poisson
 from postrand.estimate.latent import Index, Problem
-from postrand.estimate.regression_formula import amounts_of, variables_of
-from postrand.estimate.regression_terms import (
-    amounts,
-    answered,
-    answers_first,
-    answers_of,
-    is_measured,
-    levels_told,
-    scores_of,
-    terms_of,
-)
+from postrand.estimate.regression_formula import variables_of
 from postrand.estimate.survey_columns import refuse_identifiers, require_as_is, stratum_codes, weight_column
 from postrand.estimate.survey_design import design_of
 from postrand.estimate.survey_sample import Sample, read_sample
@@ -112,7 +103,7 @@ class Data:
         if not self.is_categorical(self.response):
             return np.ones(0, dtype=bool)
         assert self.book is not None
-        return answers_of(self.book[self.response], self.family)
+        return terms.answers_of(self.book[self.response], self.family)
 
     @property
     def left_out(self) -> tuple[str, ...]:
@@ -184,7 +175,7 @@ def read(
         if not (book is not None and name in book and book[name].missing == "category"):
             present &= pc.is_valid(column).to_numpy(zero_copy_only=False)
         if name == response and book is not None and name in book:
-            present &= answers_of(book[name], family)[encode(column, book[name])]
+            present &= terms.answers_of(book[name], family)[encode(column, book[name])]
     seen = cell_codes(table, axes, book) if axes and book is not None else Cells([], np.ones(len(present), bool))
     both = present & seen.present
     cells = tuple(code[both[seen.present]].astype(np.intp) for code in seen.codes)
@@ -320,7 +311,7 @@ def response_of(data: Data, latent: Index | None) -> tuple[Family, Array]:
         variable = data.book[name]
         count = variable.size
         codes = codes_of(data, name) if latent is None else latent
-        response = scores_of(variable, data.family)[codes.astype(np.intp)]
+        response = terms.scores_of(variable, data.family)[codes.astype(np.intp)]
     else:
         response = _floats(data.table, name)
         count = int(min(response.max(), MAX_OUTCOMES)) + 1 if data.family == "multinomial" else 0
@@ -337,7 +328,7 @@ def prefixes(data: Data, family: Family) -> tuple[str, ...]:
     if data.is_categorical(data.response):
         assert data.book is not None
         variable = data.book[data.response]
-        return tuple(f"{variable.code_labels[code]}: " for code in answers_first(variable)[1:])
+        return tuple(f"{variable.code_labels[code]}: " for code in terms.answers_first(variable)[1:])
     return tuple(f"{c}: " for c in range(1, family.predictors + 1))
 
 
@@ -352,7 +343,7 @@ def modelled(data: Data) -> str:
     if data.is_categorical(data.response):
         assert data.book is not None
         variable = data.book[data.response]
-        labels = [variable.code_labels[code] for code in answers_first(variable)]
+        labels = [variable.code_labels[code] for code in terms.answers_first(variable)]
     if data.family == "logistic":
         other = f"for that of {data.response} = {labels[0]}, change the sign of every coefficient"
         return f"the probability of {data.response} = {labels[1]}; {other}"
@@ -410,7 +401,7 @@ def _design(data: Data, rows: Index, cells: Index) -> tuple[Array, tuple[str, ..
     """Return the design over unperturbed rows and latent cells, shape (V, K, p), and the names of its columns."""
     spec = model_of(data)
     codes = {name: cells[:, i] for i, name in enumerate(_latent_names(data))}
-    return design_on(data, spec, rows, codes, len(cells)), terms_of(spec, data.names, data.book)
+    return design_on(data, spec, rows, codes, len(cells)), terms.terms_of(spec, data.names, data.book)
 
 
 def model_of(data: Data) -> Any:
@@ -470,7 +461,7 @@ def _evaluated(data: Data) -> Iterator[None]:
             yield
     except (FormulaicError, Warning, NameError, ValueError) as error:
         levels = {n: _model_values(data, n).unique().to_pylist() for n in data.names if data.is_categorical(n)}
-        wanted = levels_told(data.formula, levels) if "provided levels" in str(error) else None
+        wanted = terms.levels_told(data.formula, levels) if "provided levels" in str(error) else None
         what = "the formula cannot be evaluated"
         raise UsageError(sentence(what, got=str(error).rstrip("."), where=data.formula, wanted=wanted)) from None
 
@@ -483,9 +474,9 @@ def _model_values(data: Data, name: str) -> pa.Array:
     variable = data.book[name]
     codes = np.arange(variable.size) if name in _latent_names(data) else codes_of(data, name)
     if is_amount(data, name):
-        return pa.array(amounts(variable)[codes])
+        return pa.array(terms.amounts(variable)[codes])
     texts = [str(c) for c in variable.categories] + ["(missing)"] * (variable.missing == "category")
-    order = np.setdiff1d(answers_first(variable), data.absent.get(name, ()), assume_unique=True)
+    order = np.setdiff1d(terms.answers_first(variable), data.absent.get(name, ()), assume_unique=True)
     place = np.zeros(len(texts), dtype=np.int32)  # absent ones have no weight wherever they are
     place[order] = np.arange(len(order))
     return pa.DictionaryArray.from_arrays(pa.array(place[codes]), pa.array([texts[code] for code in order]))
@@ -493,12 +484,9 @@ def _model_values(data: Data, name: str) -> pa.Array:
 
 def is_amount(data: Data, name: str) -> bool:
     """Whether a covariate with categories enters as numbers: those that mean no answer are left out."""
-    if data.book is None or name not in data.book or not is_measured(data.book[name]):
+    if data.book is None or name not in data.book:
         return False
-    silent = np.flatnonzero(~answered(data.book[name]))
-    return not silent.size or (
-        name in amounts_of(data.formula) and bool(np.isin(silent, data.absent.get(name, ())).all())
-    )
+    return terms.enters(data.book[name], data.formula, data.absent.get(name, ()))
 
 
 def _pandas(columns: Mapping[str, pa.Array], size: int) -> Any:

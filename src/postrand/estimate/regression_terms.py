@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -68,6 +68,13 @@ def amounts(variable: Variable) -> NDArray[np.float64]:
     order, numbers = answers_first(variable), np.full(variable.size, np.nan)
     numbers[: len(variable.categories)] = category_numbers(variable)
     return np.where(answered(variable), numbers, numbers[order[0]])
+
+
+def enters(variable: Variable, formula: str, absent: Collection[int] | NDArray[np.intp]) -> bool:
+    """Whether a formula takes a variable as numbers: who has no answer is left out, by the codes ``absent``."""
+    silent = np.flatnonzero(~answered(variable))
+    left_out = variable.name in amounts_of(formula) and bool(np.isin(silent, np.asarray(absent, dtype=np.intp)).all())
+    return is_measured(variable) and (not silent.size or left_out)
 
 
 def are_amounts(variable: Variable) -> bool:

@@ -321,11 +321,11 @@ def find_in(
     codes = [v for v in codebook.variables if v.is_categorical]
     coded = {v.name: dict(zip(map(str, v.categories), v.code_labels, strict=False)) for v in codes}
     weights = weights_of(codebook, clear)
-    pairs, joint, left = told_pairs(sample, coded, perturbed_of(mechanism), [s.name for s in singled], weights)
+    pairs, joint, left, exact = told_pairs(sample, coded, perturbed_of(mechanism), [s.name for s in singled], weights)
     columns = columns_in(sample, mechanism, clear)
     facts = tuple(linked(columns, mechanism, clear, pairs, joint, as_is))
     known = [*pairs, *(one for _, one in joint)]
-    joint = [*joint, *linearly(sample, columns, mechanism, coded, known, facts, as_is)]
+    joint = [*joint, *linearly(sample, columns, mechanism, coded, known, facts, as_is, joint, exact)]
     shown = any(is_told(pair) for pair in told_by_sizes(sample, coded, clear))  # then that column tells as much
     of_size = told_by_sizes(sample, coded, perturbed_of(mechanism))
     by_size = () if shown else of_size

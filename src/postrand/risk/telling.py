@@ -17,6 +17,9 @@ from postrand.risk.sample import Sampled, numbers
 from postrand.risk.singled import MAX_COLUMNS, Codes
 from postrand.risk.told_exactly import told_exactly
 
+Told = tuple[tuple[str, ...], PairReveal]
+Joint = list[Told]
+"""What several columns reveal together, with their names."""
 MAX_CELLS = 100_000
 """Of a table of a perturbed variable and unperturbed ones; larger ones are not tried."""
 MAX_TOLD = 1_000  # pairs of a perturbed and an unperturbed variable that are tried
@@ -45,8 +48,10 @@ def told_pairs(
     perturbed: Sequence[str],
     clear: Sequence[str],
     binned: Collection[str] = (),
-) -> tuple[tuple[PairReveal, ...], list[tuple[tuple[str, ...], PairReveal]], dict[str, list[str]]]:
+) -> tuple[tuple[PairReveal, ...], Joint, dict[str, list[str]], Joint]:
     """Return what each unperturbed column reveals, what only two together reveal, and which pairs are left out.
+
+    And what two reveal by their exact values alone.
 
     Alone, values that many records have are compared one by one, and others in bins, if they are numbers. ``binned``
     are columns whose exact values are compared elsewhere. Two together are compared as bins; and by exact values where
@@ -67,8 +72,8 @@ def told_pairs(
             left.setdefault(c, []).append(p)
     known = {(pair.perturbed, pair.clear) for pair in pairs if pair.is_much}
     certain = {(pair.perturbed, pair.clear) for pair in pairs if pair.is_certain}
-    joint: list[tuple[tuple[str, ...], PairReveal]] = []
-    whole: set[tuple[str, str]] = set()
+    joint: Joint = []
+    whole: set[tuple[str, ...]] = set()
     for one, two in itertools.combinations(list(seen)[:MAX_COLUMNS], 2):
         size = seen[one][1] * seen[two][1]
         if size * RECORDS_A_CELL > sample.table.num_rows:
@@ -77,20 +82,20 @@ def told_pairs(
         if all(seen[name][1] >= sample.codes(name)[1] for name in (one, two)):
             whole.add((one, two))
         for p in true:
-            if size * true[p][1] <= MAX_CELLS and not {(p, one), (p, two)} & certain:
+            if size * true[p][1] <= MAX_CELLS and not {(p, one), (p, two)} & known:
                 found = told(table_of(true[p], both), p, f"{one}, {two}", ranges[p])
-                is_new = found.is_certain or not {(p, one), (p, two)} & known
-                joint += [((one, two), found)] * (found.is_much and is_new)
+                joint += [((one, two), found)] * found.is_much
     told_jointly = {(found.perturbed, *both) for both, found in joint}
 
     def is_told(p: str, *both: str) -> bool:
-        return (p, *both) in told_jointly or any((p, name) in certain for name in both)
+        ones = {(p, name) for name in both}
+        return (p, *both) in told_jointly or bool(ones & certain) or (both in whole and not ones & known)
 
-    exact = {name: sample.codes(name) for name in alone if name not in binned}
-    for both_names, found in told_exactly(true, exact, ranges, is_told, whole):
+    values, exact = {name: sample.codes(name) for name in alone if name not in binned}, list[Told]()
+    for both_names, found in told_exactly(true, values, ranges, is_told):
         is_new = found.is_certain or not any((found.perturbed, name) in known for name in both_names)
-        joint += [(both_names, found)] * (found.is_much and is_new)
-    return tuple(pairs), joint, left
+        exact += [(both_names, found)] * (found.is_much and is_new)
+    return tuple(pairs), joint, left, exact
 
 
 def _located(pair: PairReveal, sample: Sampled, coded: Collection[str], true: Codes, seen: Codes) -> PairReveal:

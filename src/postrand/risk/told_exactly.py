@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,8 @@ from postrand.risk.singled import MAX_COLUMNS, Codes
 
 RECORDS = 20_000
 """Records that are compared: of more, the first ones of the sample, which is in a random order."""
-REPEATED = 0.5
-"""Two columns are compared where this share of the records has values that another record has, too."""
+REPEATED, OFTEN = 0.5, 5
+"""Two columns are compared where this share of the records has values that so many records have."""
 
 
 def told_exactly(
@@ -22,20 +22,17 @@ def told_exactly(
     clear: Mapping[str, Codes],
     ranges: Mapping[str, int],
     is_told: Callable[[str, str, str], bool],
-    compared: Collection[tuple[str, str]],
 ) -> Iterator[tuple[tuple[str, ...], PairReveal]]:
     """Yield what two columns of exact values reveal of a perturbed one, of which bins of numbers say less.
 
     A rate and a benefit of the state in which somebody lives tell the state, though neither does alone. ``true`` are
-    the classes of perturbed columns, ``clear`` the exact values of others. Pairs that are ``compared`` already, and
-    perturbed columns of which ``is_told`` says that a pair tells nothing new, are left out.
+    the classes of perturbed columns, ``clear`` the exact values of others. Perturbed columns of which ``is_told`` says
+    that a pair tells nothing new are left out.
     """
     some = {name: (codes[:RECORDS], size) for name, (codes, size) in clear.items()}
     for one, two in itertools.combinations(list(some)[:MAX_COLUMNS], 2):
-        if (one, two) in compared:
-            continue
         both = np.unique(some[one][0] * some[two][1] + some[two][0], return_inverse=True)[1]
-        if (np.bincount(both)[both] > 1).mean() < REPEATED:
+        if (np.bincount(both)[both] >= OFTEN).mean() < REPEATED:
             continue
         for name in (name for name in true if not is_told(name, one, two)):
             right, blind = guessed_by_others(true[name][0][:RECORDS], both)

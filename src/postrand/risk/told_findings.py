@@ -168,13 +168,21 @@ def linearly(
     known: Sequence[PairReveal],
     facts: Sequence[Finding],
     as_is: Collection[str],
+    joint: Joint,
+    exact: Joint,
 ) -> Joint:
-    """Return what sums and scores of unperturbed numbers reveal, but of what is known to follow from them already."""
+    """Return what sums and scores of unperturbed numbers reveal, but of what is known to follow from them already.
+
+    And what two columns reveal by ``exact`` values, of what neither this, nor a link, nor others (``joint``) settle.
+    """
     held = (fact for fact in facts if fact.is_open or (fact.variables and _stated(fact.variables, as_is)))
     certain = {name for fact in held for name in fact.about}
     asked = [name for name in perturbed_of(mechanism) if name not in certain]
     clear = [name for name in columns if name in sample.alone]
-    return list(told_linearly(sample, columns, coded, asked, clear, known))
+    linear = list(told_linearly(sample, columns, coded, asked, clear, known))
+    settled = {one.perturbed for _, one in (*joint, *linear) if one.is_certain}
+    settled |= {name for fact in facts for name in fact.about}
+    return [*linear, *((both, one) for both, one in exact if one.perturbed not in settled)]
 
 
 def _stated(clear: Collection[str], as_is: Collection[str]) -> str:

@@ -73,7 +73,7 @@ def told_all(
 
     All of them are as :func:`told_pairs` and :func:`told_linearly` say, where no link between them is known.
     """
-    pairs, joint, _ = told_pairs(sample, coded, perturbed, clear)
+    pairs, joint, *_ = told_pairs(sample, coded, perturbed, clear)
     columns = columns_of(sample, list(dict.fromkeys([*perturbed, *clear])))
     known = [*pairs, *(found for _, found in joint)]
     return pairs, [*joint, *told_linearly(sample, columns, coded, perturbed, clear, known)]

@@ -33,8 +33,8 @@ RISK_MEANINGS: Mapping[str, str] = {
 """Every measure of risk by its name, and what a limit on it is about."""
 
 _KNOWS = (
-    "The informed attacker knows the keys of the person who is looked for, that this person is in the file, and with "
-    "which probabilities values are changed (the matrices, which are public)"
+    "The informed attacker knows the keys of the person who is looked for, that this person is in the file, and how "
+    "probable each change of a value is (the matrices, which are public)"
 )
 LEARNS = (
     f"{_KNOWS}; how frequent combinations of keys are, the release tells. One who knows the keys of all persons finds "
@@ -42,8 +42,8 @@ LEARNS = (
 )
 """Which side the figures of the informed attacker are on; every page that shows them after a plan says it."""
 OF_TWO = (
-    f"{_KNOWS}. This attacker is tried in two versions: one learns from the release how frequent combinations of keys "
-    "are, one has the keys of all persons; each figure after the plan is the larger of the two."
+    f"{_KNOWS}. One version learns from the release how frequent keys are, one has all keys; each figure after the "
+    "plan is the larger."
 )
 """The same where both knowledges were tried."""
 LARGEST = (
