@@ -45,8 +45,7 @@ absent_codes <- function(release, covariates, grid) {
   known <- categories_of(grid, release)
   found <- list()
   for (name in covariates) {
-    v <- release$variables[[name]]
-    silent <- if (length(v$categories)) which(!answered(v)) - 1
+    silent <- silent_of(release$variables[[name]])
     own <- Filter(function(one) one$name == name && one$code %in% silent, known)
     many <- Filter(function(one) effective_of(grid, category_weights(grid, one)) >= FEW, own)
     rare <- setdiff(silent, vapply(many, function(one) one$code, 0))

@@ -53,6 +53,11 @@ answered <- function(v) {
   c(!v$categories %in% v$missing_codes, if (v$missing == "category") FALSE)
 }
 
+# The codes that mean no answer; none of a variable without categories.
+silent_of <- function(v) {
+  if (length(v$categories)) which(!answered(v)) - 1
+}
+
 # Which categories of a response mean no answer, so that who has them is left out; of a perturbed one it is not known
 # who they are.
 absent_note <- function(release, name) {
@@ -106,7 +111,7 @@ is_measured <- function(release, name) {
 
 # Whether a covariate with categories enters as numbers: those that mean no answer are left out.
 is_amount <- function(release, name) {
-  silent <- which(!answered(release$variables[[name]])) - 1
+  silent <- silent_of(release$variables[[name]])
   left <- name %in% release$amounts && all(silent %in% release$absent[[name]])
   is_measured(release, name) && (!length(silent) || left)
 }
@@ -115,8 +120,7 @@ is_amount <- function(release, name) {
 silent_codes <- function(release, covariates) {
   found <- list()
   for (name in intersect(covariates, release$amounts)) {
-    v <- release$variables[[name]]
-    silent <- if (length(v$categories)) which(!answered(v)) - 1
+    silent <- silent_of(release$variables[[name]])
     if (length(silent) && is_measured(release, name)) found[[name]] <- silent
   }
   found

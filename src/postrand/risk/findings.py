@@ -35,7 +35,7 @@ from postrand.risk.singled import MAX_ALONE, MAX_COLUMNS, Singled, singled_out
 from postrand.risk.singled_together import Every, Together, all_together, together
 from postrand.risk.size_told import SIZES, is_told, size_findings, sizes_fix, told_by_sizes
 from postrand.risk.telling import in_ranges, told_pairs
-from postrand.risk.told_findings import columns_in, linearly, linked, perturbed_of, telling, told_by_order, weighing
+from postrand.risk.told_findings import columns_in, jointly, linked, perturbed_of, telling, told_by_order, weighing
 from postrand.risk.told_linearly import told_all
 from postrand.risk.told_most import in_line, told_most
 from postrand.risk.weights_told import MAX_HIDDEN, Weights, before_rounding, hidden_in, hidden_of, weights_of
@@ -324,8 +324,7 @@ def find_in(
     pairs, joint, left, exact = told_pairs(sample, coded, perturbed_of(mechanism), [s.name for s in singled], weights)
     columns = columns_in(sample, mechanism, clear)
     facts = tuple(linked(columns, mechanism, clear, pairs, joint, as_is))
-    known = [*pairs, *(one for _, one in joint)]
-    joint = [*joint, *linearly(sample, columns, mechanism, coded, known, facts, as_is, joint, exact)]
+    joint = jointly(sample, columns, mechanism, coded, pairs, joint, exact, facts, as_is)
     shown = any(is_told(pair) for pair in told_by_sizes(sample, coded, clear))  # then that column tells as much
     of_size = told_by_sizes(sample, coded, perturbed_of(mechanism))
     by_size = () if shown else of_size

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,8 +17,8 @@ from postrand.risk.sample import Sampled, numbers
 from postrand.risk.singled import MAX_COLUMNS, Codes
 from postrand.risk.told_exactly import told_exactly
 
-Told = tuple[tuple[str, ...], PairReveal]
-Joint = list[Told]
+Revealed = tuple[tuple[str, ...], PairReveal]
+Joint = Sequence[Revealed]
 """What several columns reveal together, with their names."""
 MAX_CELLS = 100_000
 """Of a table of a perturbed variable and unperturbed ones; larger ones are not tried."""
@@ -48,10 +48,10 @@ def told_pairs(
     perturbed: Sequence[str],
     clear: Sequence[str],
     binned: Collection[str] = (),
-) -> tuple[tuple[PairReveal, ...], Joint, dict[str, list[str]], Joint]:
+) -> tuple[tuple[PairReveal, ...], list[Revealed], dict[str, list[str]], Iterator[Revealed]]:
     """Return what each unperturbed column reveals, what only two together reveal, and which pairs are left out.
 
-    And what two reveal by their exact values alone.
+    And what two reveal by their exact values alone, which is looked for when it is asked for.
 
     Alone, values that many records have are compared one by one, and others in bins, if they are numbers. ``binned``
     are columns whose exact values are compared elsewhere. Two together are compared as bins; and by exact values where
@@ -72,7 +72,7 @@ def told_pairs(
             left.setdefault(c, []).append(p)
     known = {(pair.perturbed, pair.clear) for pair in pairs if pair.is_much}
     certain = {(pair.perturbed, pair.clear) for pair in pairs if pair.is_certain}
-    joint: Joint = []
+    joint: list[Revealed] = []
     whole: set[tuple[str, ...]] = set()
     for one, two in itertools.combinations(list(seen)[:MAX_COLUMNS], 2):
         size = seen[one][1] * seen[two][1]
@@ -91,11 +91,12 @@ def told_pairs(
         ones = {(p, name) for name in both}
         return (p, *both) in told_jointly or bool(ones & certain) or (both in whole and not ones & known)
 
-    values, exact = {name: sample.codes(name) for name in alone if name not in binned}, list[Told]()
-    for both_names, found in told_exactly(true, values, ranges, is_told):
-        is_new = found.is_certain or not any((found.perturbed, name) in known for name in both_names)
-        exact += [(both_names, found)] * (found.is_much and is_new)
-    return tuple(pairs), joint, left, exact
+    def is_new(found: PairReveal, names: Sequence[str]) -> bool:
+        return found.is_much and (found.is_certain or not {(found.perturbed, name) for name in names} & known)
+
+    values = {name: sample.codes(name) for name in alone if name not in binned}
+    exact = told_exactly(true, values, ranges, is_told)
+    return tuple(pairs), joint, left, ((names, found) for names, found in exact if is_new(found, names))
 
 
 def _located(pair: PairReveal, sample: Sampled, coded: Collection[str], true: Codes, seen: Codes) -> PairReveal:

@@ -19,6 +19,8 @@ from postrand.risk.telling import (
     MAX_CELLS,
     RANKED_BINS,
     RECORDS_A_CELL,
+    Joint,
+    Revealed,
     best_guess,
     classes,
     cut_in,
@@ -31,7 +33,6 @@ from postrand.risk.weights_told import Weights, distorted, unfit, values_text, w
 ORDER = "the order of the records"
 TOLD = ("guessed", "settled", "same", "right", "blind", "ranges", "ruled")
 """The figures of a finding on what unperturbed columns reveal."""
-Joint = Sequence[tuple[tuple[str, ...], PairReveal]]
 """What several columns together reveal, that fewer do not."""
 
 
@@ -160,29 +161,29 @@ def linked(
         yield Finding("linked", one.clear, one.about, one.text + states, is_open=is_open, is_exact=one.is_exact)
 
 
-def linearly(
+def jointly(
     sample: Sampled,
     columns: Mapping[str, Column],
     mechanism: Mechanism,
     coded: Collection[str],
-    known: Sequence[PairReveal],
+    pairs: Sequence[PairReveal],
+    joint: Joint,
+    exact: Iterator[Revealed],
     facts: Sequence[Finding],
     as_is: Collection[str],
-    joint: Joint,
-    exact: Joint,
-) -> Joint:
-    """Return what sums and scores of unperturbed numbers reveal, but of what is known to follow from them already.
+) -> list[Revealed]:
+    """Return all that several unperturbed columns reveal together: ``joint``, and what only other ways tell.
 
-    And what two columns reveal by ``exact`` values, of what neither this, nor a link, nor others (``joint``) settle.
+    These are sums and scores of numbers, but of what is known to follow from them already; and the ``exact`` values of
+    two, of what neither a link nor anything else settles.
     """
     held = (fact for fact in facts if fact.is_open or (fact.variables and _stated(fact.variables, as_is)))
     certain = {name for fact in held for name in fact.about}
     asked = [name for name in perturbed_of(mechanism) if name not in certain]
-    clear = [name for name in columns if name in sample.alone]
-    linear = list(told_linearly(sample, columns, coded, asked, clear, known))
-    settled = {one.perturbed for _, one in (*joint, *linear) if one.is_certain}
-    settled |= {name for fact in facts for name in fact.about}
-    return [*linear, *((both, one) for both, one in exact if one.perturbed not in settled)]
+    clear, known = [name for name in columns if name in sample.alone], [*pairs, *(one for _, one in joint)]
+    found = [*joint, *told_linearly(sample, columns, coded, asked, clear, known)]
+    settled = {one.perturbed for _, one in found if one.is_certain} | {name for fact in facts for name in fact.about}
+    return [*found, *((both, one) for both, one in exact if one.perturbed not in settled)]
 
 
 def _stated(clear: Collection[str], as_is: Collection[str]) -> str:

@@ -143,7 +143,12 @@ def _of_household(figures: PlanFigures) -> Iterator[str]:
 
 def risk_rows(figures: PlanFigures) -> Iterator[RiskRow]:
     """Yield the measures of risk that are known before, in plain words, and guesses, if there is room for them."""
-    told = 0
+    measures = list(_measure_rows(figures))
+    yield from measures
+    yield from itertools.islice(_guess_rows(figures), max(MOST_ROWS - len(measures), 0))
+
+
+def _measure_rows(figures: PlanFigures) -> Iterator[RiskRow]:
     for code, words in MEASURES.items():
         one = figures.risk(code)
         if one is None or one.before is None:
@@ -157,8 +162,6 @@ def risk_rows(figures: PlanFigures) -> Iterator[RiskRow]:
         after = f"at most {after}" if one.after is not None and figures.is_bound(code) else after
         said = figures.words
         yield RiskRow(said(words), said(_attacker(code, is_everybody(figures.risks))), before, after, shares, as_is)
-        told += 1
-    yield from itertools.islice(_guess_rows(figures), max(MOST_ROWS - told, 0))
 
 
 def _guess_rows(figures: PlanFigures) -> Iterator[RiskRow]:

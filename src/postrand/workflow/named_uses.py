@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from postrand.codebook import Codebook
 from postrand.estimate.regression_data import FamilyName
@@ -75,10 +75,5 @@ def named_verdicts(known: Known, mechanism: Mechanism, needs: Needs, records: in
         lambda model, is_perturbed, moves: why_unfit(known.source, book, model, is_perturbed=is_perturbed, moves=moves),
     )
     names = {str(model) for model in needs.models}
-    uses = _uses(needs.models)
-    told = verdicts(known.plan, uses, mechanism, found, implied=uses)
+    told = verdicts(known.plan, needs.uses, mechanism, found, implied=needs.implied)
     return tuple(one for one in told if one.what in names)
-
-
-def _uses(models: Sequence[Model]) -> list[str]:
-    return list(dict.fromkeys(model.use for model in models))
