@@ -19,11 +19,12 @@ from postrand.cli import main
 from postrand.codebook import Codebook, Variable
 from postrand.errors import UsageError
 from postrand.plan import load_plan
+from postrand.plan.analyses import Model
 from postrand.plan.policy import Policy, Rule, policy_from_dict
 from postrand.recoding.recode import Recode
 from postrand.workflow.advice import advise
 from postrand.workflow.advice_choice import frontier
-from postrand.workflow.advice_needs import Model, needs_from
+from postrand.workflow.advice_needs import needs_from
 
 SIZES = {"region": 11, "sex": 2, "age": 7, "nation": 6, "work": 9}
 WORTH = {"measure": "effective_records", "at_least": 200, "tables": "two-way"}

@@ -22,11 +22,12 @@ from postrand.engines.database import open_records
 from postrand.errors import DataError, EstimationError, UsageError
 from postrand.estimate import expected_precision
 from postrand.plan import load_plan
+from postrand.plan.analyses import Model
 from postrand.report.table_worth import EQUAL
 from postrand.workflow.advice import advise
 from postrand.workflow.advice_choice import designed
 from postrand.workflow.advice_models import unfit
-from postrand.workflow.advice_needs import Model, needs_from
+from postrand.workflow.advice_needs import needs_from
 from postrand.workflow.advice_text import next_steps
 from postrand.workflow.advice_uses import Estimated, verdicts
 from postrand.workflow.draft import start

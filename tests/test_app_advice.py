@@ -1,5 +1,6 @@
 """The recommender in the workbench: what it asks, its plans side by side, and the one that is taken."""
 
+import dataclasses
 import html
 from pathlib import Path
 
@@ -75,6 +76,16 @@ def test_what_cannot_be_asked_is_refused(key: str, text: str, words: str, decisi
         advising.advised(asked, tmp_path)
     assert not list(tmp_path.iterdir())
     assert "Recommend plans" in str(advice_views.form(asked))
+
+
+def test_what_the_opened_plan_says_of_analysts_is_asked_of_its_recommendations(
+    decisions: Decisions, tmp_path: Path
+) -> None:
+    named = ["table sex x area", "mean sex"]  # sex has no numbers: no plan answers the second
+    asked = dataclasses.replace(decisions, kept={"analysts": {"uses": named}})
+    found = advising.advised(asked, tmp_path)
+    assert all([str(one) for one in plan.trial.plan.analyses] == named[:1] for plan in found.plans)
+    assert advising.taken(asked, found, 1, tmp_path).kept["analysts"] == {"uses": named[:1]}
 
 
 def test_what_is_perturbed_besides_the_keys_stays_perturbed(decisions: Decisions, tmp_path: Path) -> None:

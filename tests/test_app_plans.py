@@ -58,8 +58,9 @@ PLANS = {
     "numbers": f'{JOB}[[numerical]]\nvariables = ["pay"]\nmethod = {{ model = "rank-blocks", k = 5}}\n',
     "household": f'{JOB}[unit]\nhousehold = "house"\nlargest_household = 4\n',
     "the file": f"delta = 1e-6\n{JOB}",
+    "analysts": f'{JOB}[analysts]\nuses = ["mean pay by job", "table job x sex"]\n',
 }
-IN_FORMS = {"joint", "shares", "order", "strata", "chosen with the file", "numbers", "household"}
+IN_FORMS = {"joint", "shares", "order", "strata", "chosen with the file", "numbers", "household", "analysts"}
 
 
 @pytest.fixture(scope="module")

@@ -23,10 +23,11 @@ from postrand.data.frames import TableSource
 from postrand.engines.frame import perturb
 from postrand.errors import EstimationError, UsageError
 from postrand.mechanism import Block, Split
+from postrand.plan.analyses import Model
 from postrand.recoding import Recode
 from postrand.report.table_worth import TableWorth
 from postrand.workflow import model_trials
-from postrand.workflow.advice_needs import Model, needs_from
+from postrand.workflow.advice_needs import needs_from
 from postrand.workflow.advice_refusals import require_known, require_tables
 from postrand.workflow.advice_uses import Estimated, _named, family_of
 from postrand.workflow.model_trials import Fits, simulated
@@ -409,8 +410,9 @@ def test_a_plan_is_explained_with_what_analysts_name_and_the_page_to_sign_says_w
     assert advised.exit_code == 0, advised.output
     asked = re.findall(r"^  Asked: ((?:model died|mean pay).*)$", advised.output, re.MULTILINE)[:2]
     plan, page = str(tmp_path / "a" / "plan-1.toml"), tmp_path / "page.html"
-    told = CliRunner().invoke(main, ["explain", plan, *uses, "--decision", str(page)])
+    told = CliRunner().invoke(main, ["explain", plan, "--decision", str(page)])
     assert told.exit_code == 0, told.output
+    assert CliRunner().invoke(main, ["explain", plan, *uses]).output == told.output  # the plan keeps them
     for text in asked:
         assert f"\n- {text.removesuffix('.')}.\n" in told.output
     assert "\n- Met, of what is asked by name: " in told.output
@@ -419,8 +421,9 @@ def test_a_plan_is_explained_with_what_analysts_name_and_the_page_to_sign_says_w
         verdict, _, why = one.partition(" (")
         short = f"{verdict} ({why.partition(':')[0]})." if "NOT met" in verdict else f"{verdict}."
         assert short[0].upper() + short[1:] in text
-    plain = CliRunner().invoke(main, ["explain", plan])
-    assert "model died" not in plain.output
+    more = CliRunner().invoke(main, ["explain", plan, "--use", "table sex by ward"])
+    assert "\n- table sex x ward: " in more.output
+    assert "\n- model died ~ sex + ward: " in more.output
     wrong = CliRunner().invoke(main, ["explain", plan, "--use", "means"])
     assert wrong.exit_code == 2
     assert "this names no analysis; got means. Next: name a model, mean, share or table" in wrong.output

@@ -71,6 +71,7 @@ SECTIONS = {
     "`[metadata]`": fields(Description),
     "`[policy]`": ["file"],
     "`[ledger]`": list(ledger_plan.NAMES),
+    "`[analysts]`": ["uses"],
     "`[[variables]]`": fields(Variable),
     "`[survey]`": fields(SurveyDesign),
 }

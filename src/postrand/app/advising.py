@@ -5,16 +5,18 @@ from __future__ import annotations
 import dataclasses
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import get_args
 
 from postrand.app import documents, plans
 from postrand.app.decisions import Decisions
 from postrand.errors import UsageError, sentence
+from postrand.plan.analyses import Use, analyses_of
 from postrand.plan.policy import Policy, columns_of, policy_of
 from postrand.workflow.advice import Advice, advise
-from postrand.workflow.advice_needs import Attacker, Needs, Precision, Use, needs_from
+from postrand.workflow.advice_needs import Attacker, Needs, Precision, needs_from
+from postrand.workflow.advice_refusals import unanswerable
 from postrand.workflow.epsilon import DEFAULT_EPSILON
 
 PREFIX = "advice."
@@ -32,8 +34,8 @@ def typed(decisions: Decisions) -> dict[str, str]:
     return {k.removeprefix(PREFIX): v.strip() for k, v in decisions.texts.items() if k.startswith(PREFIX)}
 
 
-def needs_of(texts: Mapping[str, str], policy: Policy | None = None) -> Needs:
-    """Return what the form asks, and the ``policy`` of the opened plan.
+def needs_of(texts: Mapping[str, str], policy: Policy | None = None, named: Sequence[str] = ()) -> Needs:
+    """Return what the form asks, with the ``policy`` of the opened plan, and what it says that analysts will do.
 
     >>> [str(one) for one in needs_of({"epsilon": "2", "tau2": "5", "points": "3", "first": "sex"}).limits]
     ['epsilon <= 2', 'tau2 <= 5']
@@ -47,7 +49,7 @@ def needs_of(texts: Mapping[str, str], policy: Policy | None = None) -> Needs:
     limits += [f"{name} <= {texts[name]}" for name in LIMITS if texts.get(name)]
     uses = [use for use in get_args(Use) if texts.get(f"use.{use}", "true" if use == "tables" else "") == "true"]
     attacker = texts.get("attacker", get_args(Attacker)[0])
-    found = needs_from(attacker, limits, uses, look=texts.get("look") == "true", policy=policy)
+    found = needs_from(attacker, limits, [*uses, *named], look=texts.get("look") == "true", policy=policy)
     table = tuple(dict.fromkeys(texts[name] for name in ("first", "second") if texts.get(name)))
     if not texts.get("points") or not table:
         return found
@@ -79,7 +81,10 @@ def advised(decisions: Decisions, folder: Path) -> Advice:
         raise UsageError(sentence("some variables have no role", fix="choose a role for each on the first screen"))
     book = documents.codebook_of(decisions)
     section = decisions.kept.get("policy")
-    needs = needs_of(typed(decisions), policy_of(section, folder, "the opened plan [policy]", columns_of(book)))
+    models = analyses_of(decisions.kept.get("analysts"), book, "the opened plan [analysts]")
+    named = [str(one) for one in models if not any(unanswerable(book, one))]
+    policy = policy_of(section, folder, "the opened plan [policy]", columns_of(book))
+    needs = needs_of(typed(decisions), policy, named)
     needs = dataclasses.replace(needs, perturb_also=also_perturbed(decisions))
     for old in folder.glob(".advice-*"):
         shutil.rmtree(old, ignore_errors=True)

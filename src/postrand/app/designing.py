@@ -30,6 +30,7 @@ from postrand.workflow.design_split import DesignedSplit, design_split, prior_of
 from postrand.workflow.explanation import Explanation, explain
 from postrand.workflow.file_goal import of_file, solved
 from postrand.workflow.known import Known, state_of
+from postrand.workflow.named_uses import with_named
 from postrand.workflow.plan_figures import certified, computed
 from postrand.workflow.plan_risk import Beforehand, PlanRisk, require_state
 from postrand.workflow.planned import claims_of, mechanism_of
@@ -188,7 +189,8 @@ def explained(decisions: Decisions, folder: Path, latest: Latest) -> Explanation
     made = latest.designed(decisions, folder)
     with heard():  # the release check gives them
         told = measured(made.plan, made.mechanism, made.known)
-        return explain(made.plan, figures(decisions, made, latest.measured(decisions, made), told))
+        found = figures(decisions, made, latest.measured(decisions, made), told)
+        return explain(made.plan, with_named(found, made.known, made.mechanism, made.plan.analyses))
 
 
 def figures(decisions: Decisions, made: Designed, found: Measured, told: Findings | None = None) -> PlanFigures:

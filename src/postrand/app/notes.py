@@ -74,7 +74,6 @@ _OPTIONS = (
         "or take away its mark under Households on the screen Design",
     ),
     (r"^Next: add --sampling-fraction .*$", "The share of the population that you gave stays in use."),
-    (r"^Next: a plan does not keep what is named: .*$", "A plan does not keep what is named."),
     (r"'postrand advise' proposes", "Recommend plans proposes"),
     (r"'postrand (complete|estimate|explain)'", r"postrand \1"),
 )

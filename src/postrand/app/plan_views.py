@@ -124,6 +124,8 @@ def kept_parts(decisions: Decisions) -> Tag | None:
         said.append(f"More is claimed, and checked: {', '.join(cut(str(one.get('model', ''))) for one in also)}")
     if kept.get("policy"):
         said.append("The rules of the office are checked before anything is written")
+    if uses := kept.get("analysts", {}).get("uses"):
+        said.append(f"What analysts will do is tried in simulated releases: {'; '.join(map(cut, uses))}")
     if kept.get("ledger"):
         said.append("The release is counted in the ledger of its population")
     if kept.get("chosen_with") == "file":

@@ -23,7 +23,7 @@ from postrand.plan.infer import open_roles
 from postrand.support import options
 from postrand.support.inputs import read_toml
 
-_KEPT = ("engine", "metadata", "claims", "policy", "ledger", "numerical", "unit")
+_KEPT = ("engine", "metadata", "claims", "policy", "ledger", "numerical", "unit", "analysts")
 _WHOLE = ("privacy", "design", "blocks", "split")
 """The sections of a plan's own design, which are kept as they are where the forms cannot say all of them."""
 _FORMS = ("format", "shuffle", "as_is", "listed", "completed")
@@ -43,6 +43,7 @@ _PARTS = (
     "unit",
     "ledger",
     "chosen_with",
+    "analyses",
 )
 
 

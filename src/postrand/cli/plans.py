@@ -57,8 +57,8 @@ def compare(plans: tuple[Path, ...], fraction: float | None, known_also: str | N
     "uses",
     multiple=True,
     metavar="USE",
-    help="What analysts will do, by name: 'model pay ~ sex + age', 'mean pay by sex', 'share ill by sex' or 'table ill "
-    "x sex', which is tried in simulated releases, as 'postrand advise' does; can be repeated.",
+    help="What analysts will do, by name, beside what the plan names: 'model pay ~ sex + age', 'mean pay by sex', "
+    "'share ill by sex' or 'table ill x sex', tried in simulated releases, as 'postrand advise' does; can be repeated.",
 )
 def explain(
     plan: Path,
@@ -75,6 +75,7 @@ def explain(
     """
     from postrand.plan.plan import ruled_by
     from postrand.workflow.explanation import explain as explained
+    from postrand.workflow.named_uses import asked_by_name
     from postrand.workflow.plan_figures import measured
 
     if decision is not None:
@@ -82,7 +83,8 @@ def explain(
 
         require_new(decision)
     loaded = ruled_by(_loaded(plan, known_also), policy)
-    figures, certificate, told = measured(loaded, fraction=fraction, name=plan.name, uses=_named(uses))
+    named = dict.fromkeys([*loaded.analyses, *asked_by_name(loaded.codebook, uses)])
+    figures, certificate, told = measured(loaded, fraction=fraction, name=plan.name, named=list(named))
     if decision is not None:
         write_decision(decision, loaded, figures, certificate, told)
     found = explained(loaded, figures)
@@ -109,19 +111,6 @@ def check(plan: Path, policy: Path | None, fraction: float | None, known_also: s
         raise UsageError(sentence("there is no policy to check the plan against", where=plan.name, fix=fix))
     found = check_policy(_figures(loaded, fraction, plan.name), loaded.policy)
     return found.to_dict(), str(found), found.exit_code
-
-
-def _named(uses: tuple[str, ...]) -> Any:
-    """Return what analysts name; None where nothing is named. Kinds of questions are told of anyway, and refused."""
-    from postrand.workflow.advice_needs import needs_from
-
-    if not uses:
-        return None
-    found = needs_from(uses=uses)
-    if kinds := found.stated:
-        fix = "name a model, mean, share or table, such as 'mean pay by sex': other questions are told of anyway"
-        raise UsageError(sentence("this names no analysis", where="--use", got=", ".join(kinds), fix=fix))
-    return found
 
 
 def _loaded(path: Path, known_also: str | None) -> Any:

@@ -142,7 +142,7 @@ def init(
     if needs is not None:
         needs = replace(needs, **{name: getattr(units, name) for name in UNITS})
         require_bounded(needs)
-        total = needs.epsilon
+        total, units = needs.epsilon, replace(units, models=needs.models)
     about: dict[str, Any] = {"ddi": ddi, "way": way, "settings": reading, "recode": recode, "units": units}
     made = draft.start(source, out, given, total=total, **about)
     if (answered := weight_asked(made.bodies, given)) != given:

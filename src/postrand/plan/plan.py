@@ -22,6 +22,7 @@ from postrand.errors import PostrandError, SpecificationError, nearest, raise_al
 from postrand.mechanism.matrix import TransitionMatrix
 from postrand.metadata import Description
 from postrand.objectives import beside
+from postrand.plan.analyses import analyses_of
 from postrand.plan.decisions import as_is_problems, listed_problems, option_problems
 from postrand.plan.file_goal import goal_of
 from postrand.plan.fitting import beside_problems, fit_problems, goal_problems, units_problems, unsuited, with_clear
@@ -57,6 +58,7 @@ _SECTIONS = (
     "metadata",
     "policy",
     "ledger",
+    "analysts",
 )
 _SOURCE = ("file", "codebook", *SOURCE_OPTIONS, *formats.SETTINGS)
 _DESIGN = ("objective", "structure", "prior", "prior_epsilon", "chosen_with")
@@ -163,6 +165,7 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan", o
     ledger = check.attempt(ledger_of, data.get("ledger"), folder, f"{where} [ledger]")
     named = None if codebook is None else columns_of(codebook)
     policy = check.attempt(policy_of, data.get("policy"), folder, f"{where} [policy]", named)
+    analyses = check.attempt(analyses_of, data.get("analysts"), codebook, f"{where} [analysts]")
     also = check.claims(check.tables(data, "claims"))
     raise_all(SpecificationError, check.problems)
     release = dataclasses.replace(release, as_is=tuple(release.as_is), target=target)
@@ -184,6 +187,7 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan", o
         chosen_with,
         unit,
         ledger,
+        analyses,
     )
     check.problems += [*beside_problems(plan, where), *goal_problems(plan, where)]
     shapes = check.attempt(lambda: plan.shapes)  # finds structural zeros and strata that no block can keep

@@ -20,6 +20,7 @@ from postrand.engines.database import Table, Target
 from postrand.engines.resources import NOTHING
 from postrand.formats import File
 from postrand.metadata import Description
+from postrand.plan.analyses import Model
 from postrand.plan.file_goal import FileGoal
 from postrand.plan.ledger_plan import LedgerPlan
 from postrand.plan.policy import Policy
@@ -104,7 +105,7 @@ class Plan:
     variables of which each record shows a random subset. ``policy``: the office's rules, checked before anything is
     written. ``chosen_with``: whether blocks and levels follow from the codebook and public decisions, or were found
     with the ``file``, which the certificate then says. ``unit``: who is protected beside the record. ``ledger``:
-    that of the population, which counts the release.
+    that of the population, which counts the release. ``analyses``: what analysts will do, by name.
     """
 
     source: Path | File | Table
@@ -122,6 +123,7 @@ class Plan:
     chosen_with: ChosenWith = "sizes"
     unit: UnitPlan | None = None
     ledger: LedgerPlan | None = None
+    analyses: tuple[Model, ...] = ()
 
     def __repr__(self) -> str:
         parts = [" × ".join(block.variables) for block in self.blocks]

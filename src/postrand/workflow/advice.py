@@ -24,6 +24,7 @@ from postrand.engines.database import Table, open_records
 from postrand.errors import DataError, DesignError, PostrandError, ReleaseError, UsageError, raise_all, sentence
 from postrand.objectives import MutualInformation
 from postrand.plan import load_plan
+from postrand.plan.analyses import Model
 from postrand.release.atomic import PRIVATE, appearing, target_problems
 from postrand.release.internal import require_outside
 from postrand.report.table_worth import EQUAL, LEAST_RECORDS, TOO_FEW, reason_of, table_worth
@@ -33,7 +34,7 @@ from postrand.workflow.advice_bands import banded, unbanded
 from postrand.workflow.advice_candidates import SPLITS, Candidate, Subject
 from postrand.workflow.advice_choice import FEWEST, LEFT_OUT, MOST, Trial, frontier, tried
 from postrand.workflow.advice_more import more_worth
-from postrand.workflow.advice_needs import Limit, Model, Needs
+from postrand.workflow.advice_needs import Limit, Needs
 from postrand.workflow.advice_plan import Advised, Asked
 from postrand.workflow.advice_policy import helped, worth_asked
 from postrand.workflow.advice_rare import merged
@@ -42,7 +43,6 @@ from postrand.workflow.advice_risk import LEVELS, Risks, is_bound, values, why_u
 from postrand.workflow.advice_subject import stands_for, subject_of
 from postrand.workflow.advice_text import (
     FRACTION,
-    NAMED_AGAIN,
     UNFAVOURABLE,
     UPPER,
     Checked,
@@ -164,8 +164,6 @@ def advise(
         named = "'postrand explain', 'postrand compare', 'postrand check', and to 'postrand protect' with --dossier"
         again = f"Next: add{share_option(fraction)} to {named}"
         more = [*more, f"{again}. {FRACTION}"]
-    if needs.models:
-        more = [*more, f"{NAMED_AGAIN}: {' '.join(f'--use {shlex.quote(str(one))}' for one in needs.models)}"]
     return Advice(needs, tuple(plans), tuple(left), (*notes, *made.notes, *more))
 
 
@@ -347,6 +345,7 @@ class _Maker:
             "source": {**self.source, "codebook": self.files[id(candidate.book)]},
             "design": {"structure": UniformOffDiagonal.name, "objective": MutualInformation.name, "prior": "uniform"},
             "release": {"format": "same", "shuffle": True, "release_ids": False},
+            **({"analysts": {"uses": list(map(str, self.needs.models))}} if self.needs.models else {}),
         }
 
     def _drawn(self, trial: Trial) -> Drawn:

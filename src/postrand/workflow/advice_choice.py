@@ -11,6 +11,7 @@ from typing import Any, Literal
 from postrand.certification.units import unit_epsilon
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
+from postrand.plan.analyses import Model
 from postrand.plan.plan import plan_from_dict
 from postrand.plan.policy import Rule
 from postrand.report.table_worth import (
@@ -26,7 +27,7 @@ from postrand.report.table_worth import (
 from postrand.support.warned import heard
 from postrand.support.worth_basis import BASES
 from postrand.workflow.advice_candidates import Candidate
-from postrand.workflow.advice_needs import Model, Needs
+from postrand.workflow.advice_needs import Needs
 from postrand.workflow.advice_uses import Estimated, model_worth
 from postrand.workflow.design_blocks import check_sizes, design_blocks
 from postrand.workflow.half_widths import Drawn, HalfWidth, half_width

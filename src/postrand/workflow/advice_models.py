@@ -15,9 +15,9 @@ from postrand.codebook.coding import category_numbers, encode
 from postrand.estimate.regression_repeats import SHARE
 from postrand.estimate.regression_terms import answered, is_measured
 from postrand.formats import Source
+from postrand.plan.analyses import Model
 from postrand.risk.finding import listed
 from postrand.support.showing import few
-from postrand.workflow.advice_needs import Model
 
 LEAST = 20
 """Of a perturbed model, a category of fewer records with a response is too rare, as in a codebook."""

@@ -10,13 +10,12 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from postrand.errors import UsageError, nearest, raise_all, sentence
+from postrand.plan.analyses import Model, Use, is_named, read
 from postrand.plan.policy import Policy, Rule
 from postrand.support.measure_names import RISK_MEANINGS, UNKNOWN_TO_IT, measure_named
 from postrand.workflow.epsilon import BOUND, DEFAULT_EPSILON
 
 Attacker = Literal["register", "informed", "anyone"]
-Use = Literal["tables", "means", "models"]
-Kind = Literal["table", "mean", "share", "model"]
 
 ATTACKERS: dict[str, str] = {
     "register": f"the {UNKNOWN_TO_IT}",
@@ -56,13 +55,6 @@ UNITS = ("largest_household", "person", "most_records")
 
 _LIMIT = re.compile(r"\s*([a-zετ][a-z0-9 _-]*?)\s*(<=|>=)\s*([0-9.eE+-]+)\s*")
 _PRECISION = re.compile(r"\s*(?:±|\+-|\+/-)?\s*([0-9.]+)\s*(?:percentage\s+)?points?\s+for\s+(.+?)\s*")
-_MODEL = re.compile(r"\s*(?:models?\s+)?([^~]+~[^~]+)")
-_TERMS = re.compile(r"[~+*:]")
-_MEAN = re.compile(r"\s*means?\s+(?:of\s+)?(\S.*?)(?:\s+by\s+(\S.*))?")
-_SHARE = re.compile(r"\s*shares?\s+(?:of\s+)?(\S.*?)\s+by\s+(\S.*)")
-_TABLE = re.compile(r"\s*tables?\s+(?:of\s+)?(\S.*)")
-_NAMES = re.compile(r"\s*[,*×]\s*|\s+(?:x|by)\s+")
-_CATEGORIES = re.compile(r"C\(([^()]+)\)")
 _CROSS = re.compile(r"\s*(?:\*|×|\s+x\s+)\s*")
 
 
@@ -115,43 +107,6 @@ class Precision:
 
     def __str__(self) -> str:
         return f"{self.points:g} points for {' x '.join(self.table)}"
-
-
-@dataclass(frozen=True, slots=True)
-class Model:
-    """Hold the variables of a regression, a table, or a mean or shares by groups that a plan is to be designed for.
-
-    Of a regression the response is first, and of a mean and of shares that of which they are.
-
-    >>> str(Model(("wage", "educ", "sex"))), str(Model(("educ", "sex"), "table"))
-    ('model wage ~ educ + sex', 'table educ x sex')
-    >>> str(Model(("wage", "educ", "sex"), "mean"))
-    'mean wage by educ, sex'
-    >>> str(Model(("ill", "sex"), "share"))
-    'share ill by sex'
-    """
-
-    table: tuple[str, ...]
-    kind: Kind = "model"
-
-    @property
-    def use(self) -> Use:
-        """Of which use it is."""
-        uses: Mapping[Kind, Use] = {"table": "tables", "share": "tables", "mean": "means", "model": "models"}
-        return uses[self.kind]
-
-    @property
-    def groups(self) -> tuple[str, ...]:
-        """The variables whose combinations are the cells of a table, or the groups of a mean or share."""
-        return self.table if self.kind == "table" else self.table[1:]
-
-    def __str__(self) -> str:
-        first, *rest = self.table
-        if self.kind == "table":
-            return f"table {' x '.join(self.table)}"
-        if self.kind in ("mean", "share"):
-            return f"{self.kind} {first}" + f" by {', '.join(rest)}" * bool(rest)
-        return f"model {first} ~ {' + '.join(rest)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,8 +261,8 @@ def needs_from(
     problems: list[str] = []
     held = [found for text in limits if (found := _limit(text, problems)) is not None]
     wanted = [precise for text in precisions if (precise := _precision(text, problems)) is not None]
-    models = tuple(model for text in uses if (model := _model(text, problems)) is not None)
-    plain = [part.strip() for text in uses if not _is_named(text) for part in text.split(",") if part.strip()]
+    models = tuple(model for text in uses if (model := read(text, problems)) is not None)
+    plain = [part.strip() for text in uses if not is_named(text) for part in text.split(",") if part.strip()]
     named = [*plain, *(model.use for model in models)] or ["tables"]
     who = EARLIER.get(attacker or "", attacker or "register")
     problems += _unknown("attacker", [who], ATTACKERS)
@@ -381,35 +336,6 @@ def _limit(text: str, problems: list[str]) -> Limit | None:
         problems.append(sentence("a limit that every file keeps: probabilities are at most 1", got=repr(text), fix=fix))
         return None
     return limit
-
-
-def _is_named(text: str) -> bool:
-    return bool(_MODEL.match(text) or any(kind.fullmatch(text) for kind in (_MEAN, _SHARE, _TABLE)))
-
-
-def _model(text: str, problems: list[str]) -> Model | None:
-    """Return the regression, mean, shares or table that a use names; None of another use, or where it cannot be read.
-
-    >>> [str(_model(text, [])) for text in ("means of pay by sex, area", "table ill by sex, age", "tables")]
-    ['mean pay by sex, area', 'table ill x sex x age', 'None']
-    >>> str(_model("shares of ill by sex x age", []))
-    'share ill by sex, age'
-    """
-    found = _MODEL.match(text)
-    if found is None:
-        mean, share, cells = (kind.fullmatch(text) for kind in (_MEAN, _SHARE, _TABLE))
-        parts = [] if cells is None else _NAMES.split(cells[1])
-        of = mean or share
-        parts = parts if of is None else [of[1], *_NAMES.split(of[2] or "")]
-        names = tuple(dict.fromkeys(name for part in parts if (name := part.strip())))
-        return Model(names, "mean" if mean else "share" if share else "table") if names else None
-    parts = [_CATEGORIES.sub(r"\1", part).strip() for part in _TERMS.split(text[found.start(1) :])]
-    table = tuple(dict.fromkeys(part for part in parts if part not in ("", "1", "0")))
-    if len(table) > 1 and not any(sign in name for name in table for sign in "()"):
-        return Model(table)
-    what, wanted = "a model is not of the form that is wanted", "for example 'model pay ~ sex + age', names and + alone"
-    problems.append(sentence(what, got=repr(text), wanted=wanted))
-    return None
 
 
 def _precision(text: str, problems: list[str]) -> Precision | None:

@@ -11,10 +11,11 @@ from postrand.codebook import Codebook, Variable
 from postrand.codebook.coding import category_numbers
 from postrand.errors import UsageError, nearest, raise_all, sentence
 from postrand.estimate.nominal import names_only
+from postrand.plan.analyses import Model, unknown
 from postrand.recoding.bands import Bands
 from postrand.support.column_wordings import NUMBERED_BANDS
 from postrand.workflow import asked_units
-from postrand.workflow.advice_needs import Limit, Model, Needs, Precision
+from postrand.workflow.advice_needs import Limit, Needs, Precision
 
 NUMBERS = ("int", "uint", "float", "double", "halffloat", "decimal")
 """How types of numbers begin."""
@@ -47,19 +48,8 @@ def require_bounded(needs: Needs) -> None:
 
 def require_known(book: Codebook, needs: Needs) -> None:
     """Raise UsageError if a table or model names a variable that the codebook does not have, or one of them twice."""
-    asked = {name: _asked(one) for one in reversed(needs.tables) for name in reversed(one.table)}
-    problems = []
-    for name in (name for name in reversed(asked) if name not in book):
-        made = [recode.variable for recode in book.recodes if recode.source == name]
-        what = f"{asked[name][0]} {name}, which the codebook "
-        if made:
-            what += f"recodes into {' and '.join(made)}"
-            problems.append(sentence(what, fix=f"name {' or '.join(made)} in its place"))
-        else:
-            first, _, rest = name.partition(" ")
-            meant = nearest(first, ("model",)) if rest in book.names else nearest(name, book.names)
-            what += f"does not have{meant}"
-            problems.append(sentence(what, wanted=", ".join(book.names)))
+    asked = {name: _asked(one)[0] for one in reversed(needs.tables) for name in reversed(one.table)}
+    problems = list(unknown(book, dict(reversed(asked.items()))))
     for wanted in needs.precisions:
         if twice := [name for name, times in Counter(wanted.table).items() if times > 1]:
             what = f"a precision names {', '.join(twice)} twice"
@@ -69,23 +59,27 @@ def require_known(book: Codebook, needs: Needs) -> None:
 
 def require_tables(book: Codebook, needs: Needs) -> None:
     """Raise UsageError with every table or model that no plan releases, and every table that has no cells."""
-    problems = []
-    for wanted in needs.tables:
-        where = f"the {_asked(wanted)[1]} '{wanted}'"
-        for name in wanted.table:
-            if book[name].role not in RELEASED:
-                fix = "name it in --keys if others can know it, in --perturb-also if it is confidential, else in "
-                fix += f"--other; or ask for one without {name}"
-                problems.append(sentence(f"not answered: {name} is not released", where=where, fix=fix))
-            elif _needs_numbers(wanted, name) and not has_numbers(book[name]):
-                fix = f"ask for a table of it: --use 'table {' x '.join(wanted.table)}'"
-                in_bands = any(one.variable == name and isinstance(one.kind, Bands) for one in book.recodes)
-                fix += f"; or give it {NUMBERED_BANDS}" * in_bands
-                problems.append(sentence(f"not answered: {name} has no numbers", where=where, fix=fix))
-            elif _needs_categories(wanted, name) and not book[name].is_categorical:
-                fix = "put it into bands with [[recodes]] in the codebook, or ask for a table without it"
-                problems.append(sentence(f"not answered: {name} has no categories", where=where, fix=fix))
+    problems = [
+        sentence(f"not answered: {what}", where=f"the {_asked(wanted)[1]} '{wanted}'", fix=fix)
+        for wanted in needs.tables
+        for what, fix in unanswerable(book, wanted)
+    ]
     raise_all(UsageError, problems)
+
+
+def unanswerable(book: Codebook, wanted: Precision | Model) -> Iterator[tuple[str, str]]:
+    """Yield why no release of this codebook answers a table or model, each reason with what to do."""
+    for name in wanted.table:
+        if book[name].role not in RELEASED:
+            fix = "name it in --keys if others can know it, in --perturb-also if it is confidential, else in "
+            yield f"{name} is not released", f"{fix}--other; or ask for one without {name}"
+        elif _needs_numbers(wanted, name) and not has_numbers(book[name]):
+            fix = f"ask for a table of it: --use 'table {' x '.join(wanted.table)}'"
+            in_bands = any(one.variable == name and isinstance(one.kind, Bands) for one in book.recodes)
+            yield f"{name} has no numbers", fix + f"; or give it {NUMBERED_BANDS}" * in_bands
+        elif _needs_categories(wanted, name) and not book[name].is_categorical:
+            fix = "put it into bands with [[recodes]] in the codebook, or ask for a table without it"
+            yield f"{name} has no categories", fix
 
 
 def _needs_numbers(wanted: Precision | Model, name: str) -> bool:

@@ -80,9 +80,6 @@ UNFAVOURABLE = (
 FRACTION = (
     "A plan does not keep the sampling fraction; where it is not given again, a page leaves out the register attacker."
 )
-NAMED_AGAIN = (
-    "Next: a plan does not keep what is named: for a board and the page to sign, give it to 'postrand explain' again"
-)
 SAME = "The rest is the same for every plan, and stands below the last one: how columns leave, and what that reveals."
 Checked = Literal["kept", "broken", "unknown"]
 _CHECKED: dict[Checked | None, str] = {

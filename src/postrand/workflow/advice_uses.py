@@ -19,6 +19,7 @@ from postrand.estimate.regression_terms import answered
 from postrand.mechanism import Mechanism
 from postrand.mechanism.units import words_of
 from postrand.plan import Plan
+from postrand.plan.analyses import Model
 from postrand.report.table_worth import (
     EQUAL,
     LITTLE,
@@ -34,7 +35,6 @@ from postrand.report.table_worth import (
 from postrand.support.column_wordings import NUMBERED_BANDS, OF_BANDS
 from postrand.support.showing import few
 from postrand.support.worth_basis import BASES
-from postrand.workflow.advice_needs import Model
 from postrand.workflow.advice_refusals import NUMBERS, RELEASED, has_numbers
 from postrand.workflow.design_refusals import refused_of
 from postrand.workflow.model_trials import Fits

@@ -12,7 +12,7 @@ import tomlkit
 from postrand.plan import writing
 
 _WIDTH = 110
-_ORDER = ("source", "privacy", "unit", "design", "split", "blocks", "numerical", "release")
+_ORDER = ("source", "privacy", "unit", "design", "split", "blocks", "numerical", "release", "analysts")
 
 
 def plan_toml(data: Mapping[str, Any], sentences: Sequence[str]) -> str:
@@ -46,7 +46,7 @@ def plan_toml(data: Mapping[str, Any], sentences: Sequence[str]) -> str:
 def _section(name: str, value: Any) -> Any:
     if name == "blocks":
         return writing.blocks_of(value)
-    if name in ("split", "source", "privacy", "unit", "design", "release"):
+    if name in ("split", "source", "privacy", "unit", "design", "release", "analysts"):
         return writing.split_of(value)
     entries = tomlkit.aot()
     for entry in value:

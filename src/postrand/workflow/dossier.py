@@ -60,6 +60,7 @@ AROUND = "risk_before_and_after"
 RARE = "Rare combinations before protection"
 CLEAR = "Unperturbed variables"
 POLICY = "The office's policy"
+NAMED = "What analysts named"
 MAX_CURVE_SIZE, MAX_CURVES = 12, 12
 CURVE_EPSILONS = (0.5, 1.0, 2.0, 4.0)
 MAX_TOLD = 100
@@ -134,6 +135,7 @@ class Dossier:
             "What unperturbed variables reveal": [_told(pair) for pair in self.findings.worst[:MAX_TOLD]],
             "Variables of households": [_shared(one) for one in self.findings.shared],
             **({DESIGNS: list(map(_design, self.data["designs"]))} if self.data["designs"] else {}),
+            **({NAMED: [{"Finding": text} for text in self.figures.named]} if self.figures.named else {}),
             TABLES: worth_rows(self.figures.tables, self.figures.own),
             **(self.split or {"What the same level buys": self.beside.ways}),
             "Exact counts before protection": list(_counts(self.data["counts"])),
@@ -252,6 +254,10 @@ def collect(
         data["split"] = split
     data["measures"] = {} if found.measured is None else found.measured.to_dict()["measures"]
     figures = computed(known, mechanism, certificate, found.figures, found.as_is, told=findings)
+    if known.plan.analyses:
+        from postrand.workflow.named_uses import with_named  # estimators, only where something is named
+
+        figures = with_named(figures, known, mechanism, known.plan.analyses)
     data["figures"] = figures.to_dict()
     policy = None if known.plan.policy is None else check_policy(figures, known.plan.policy)
     data |= {} if policy is None else {"policy": policy.to_dict()}

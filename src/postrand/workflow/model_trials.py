@@ -26,11 +26,11 @@ from postrand.estimate.unbiased import table as table_of
 from postrand.formats import Source
 from postrand.mechanism import Mechanism
 from postrand.mechanism.matrix import TransitionMatrix
+from postrand.plan.analyses import Kind, Model
 from postrand.report.table_worth import MAX_CELLS, USELESS_RECORDS, USELESS_SHARE, little_use
 from postrand.support.randomness import ReleaseKey
 from postrand.support.showing import few
 from postrand.support.warned import heard
-from postrand.workflow.advice_needs import Kind, Model
 from postrand.workflow.recoded_models import LITTLE, Changed, before_recoding, changed_effects, changed_means
 
 TRIALS, FEWEST = 10, 3

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import get_args
 
 from postrand.codebook import Codebook
+from postrand.errors import UsageError, sentence
 from postrand.estimate.regression_data import FamilyName
 from postrand.formats import Source
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
+from postrand.plan.analyses import Model, Use
 from postrand.workflow.advice_models import unfit
-from postrand.workflow.advice_needs import Model, Needs
-from postrand.workflow.advice_refusals import require_known, require_tables
+from postrand.workflow.advice_needs import needs_from
+from postrand.workflow.advice_refusals import require_known, require_tables, unanswerable
 from postrand.workflow.advice_uses import Estimated, Verdict, family_of, model_worth, verdicts
+from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.known import Known
-from postrand.workflow.model_trials import simulated
+from postrand.workflow.model_trials import MET, simulated
 from postrand.workflow.recoded_means import changed_in_groups
 
 Unfit = Callable[[Model, bool, bool], str]
@@ -54,26 +59,47 @@ def why_unfit(source: Source, book: Codebook, model: Model, *, is_perturbed: boo
     return changed_in_groups(source, book=book, response=model.table[0], groups=model.groups)
 
 
-def named_verdicts(known: Known, mechanism: Mechanism, needs: Needs, records: int) -> tuple[Verdict, ...]:
-    """Return how the release of a plan answers each model that is named, tried in simulated releases.
+def asked_by_name(book: Codebook, texts: Sequence[str]) -> tuple[Model, ...]:
+    """Return the analyses that texts name. Kinds of questions, of which a page tells anyway, are refused.
 
     Raises
     ------
     UsageError
-        If one names a variable that the plan does not have, or does not release, or without the values it needs.
+        With every text that cannot be read, or that names a kind, a variable that the codebook does not have or does
+        not release, or one without the values that are needed.
     """
-    book = known.plan.codebook
+    needs = needs_from(uses=texts)
+    if texts and (kinds := needs.stated):
+        fix = "name a model, mean, share or table, such as 'mean pay by sex': other questions are told of anyway"
+        raise UsageError(sentence("this names no analysis", where="--use", got=", ".join(kinds), fix=fix))
     require_known(book, needs)
     require_tables(book, needs)
-    of = Estimated(records)
-    of = of._replace(models=[(model, model_worth(mechanism, model, of)) for model in needs.models])
-    found = estimated(
-        of,
-        known.plan,
-        mechanism,
-        lambda: known.source,
-        lambda model, is_perturbed, moves: why_unfit(known.source, book, model, is_perturbed=is_perturbed, moves=moves),
-    )
-    names = {str(model) for model in needs.models}
-    told = verdicts(known.plan, needs.uses, mechanism, found, implied=needs.implied)
-    return tuple(one for one in told if one.what in names)
+    return needs.models
+
+
+def named_verdicts(known: Known, mechanism: Mechanism, models: Sequence[Model], records: int) -> tuple[Verdict, ...]:
+    """Return how the release of a plan answers each analysis that is named, tried in simulated releases.
+
+    What the plan does not release, or without the values that are needed, is not met.
+    """
+    plan, kinds = known.plan, get_args(Use)
+    book, of = plan.codebook, Estimated(records)
+    of = of._replace(models=[(model, model_worth(mechanism, model, of)) for model in models])
+
+    def unfit_of(model: Model, is_perturbed: bool, moves: bool) -> str:
+        for why, _ in unanswerable(book, model):
+            return why
+        return why_unfit(known.source, book, model, is_perturbed=is_perturbed, moves=moves)
+
+    found = estimated(of, plan, mechanism, lambda: known.source, unfit_of)
+    names = {str(model) for model in models}
+    return tuple(one for one in verdicts(plan, kinds, mechanism, found, implied=kinds) if one.what in names)
+
+
+def with_named(figures: PlanFigures, known: Known, mechanism: Mechanism, models: Sequence[Model]) -> PlanFigures:
+    """Return the figures of a plan with how its release answers each analysis that is named; as they are without."""
+    if not models:
+        return figures
+    found = named_verdicts(known, mechanism, models, figures.records)
+    named, briefly = tuple(f"{one}." for one in found), tuple(one.brief for one in found)
+    return dataclasses.replace(figures, named=(*named, MET), named_briefly=briefly)

@@ -14,6 +14,7 @@ from postrand.certification.plain_words import plain_claims
 from postrand.codebook.variable import RELEASED_ROLES
 from postrand.mechanism import Mechanism
 from postrand.plan import Plan
+from postrand.plan.analyses import Model
 from postrand.plan.numbering import may_link
 from postrand.plan.policy import columns_of
 from postrand.report.small_groups import small_groups
@@ -29,7 +30,6 @@ from postrand.report.table_worth import (
 )
 from postrand.risk.findings import Findings
 from postrand.risk.merged import said_of
-from postrand.workflow.advice_needs import Needs
 from postrand.workflow.column_ways import ways_of
 from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.comparison_risk import (
@@ -63,12 +63,17 @@ def figures_of(plan: Plan, known: Known | None = None, *, fraction: float | None
 
 
 def measured(
-    plan: Plan, known: Known | None = None, *, fraction: float | None = None, name: str = "", uses: Needs | None = None
+    plan: Plan,
+    known: Known | None = None,
+    *,
+    fraction: float | None = None,
+    name: str = "",
+    named: Sequence[Model] = (),
 ) -> tuple[PlanFigures, Certificate, Findings]:
     """Return a plan's claims, risks and worth, its certificate, and what is found. Nothing is released or written.
 
     With what is ``known`` of the file (:meth:`Known.of` with ``dossier=True``), it is not read again. ``fraction`` is
-    the sampling fraction, where the codebook has no weights. What ``uses`` name is tried in simulated releases.
+    the sampling fraction, where the codebook has no weights. What is ``named`` is tried in simulated releases.
 
     Raises
     ------
@@ -88,13 +93,10 @@ def measured(
     certificate = certificate if ledger is None else dataclasses.replace(certificate, series=ledger.series)
     told = findings(known.plan, mechanism, known)
     found = figures_known(known, mechanism, certificate, told, fraction, name=name)
-    if uses is not None and uses.models:
-        from postrand.workflow.model_trials import MET  # estimators, only where something is named
-        from postrand.workflow.named_uses import named_verdicts
+    if named:
+        from postrand.workflow.named_uses import with_named  # estimators, only where something is named
 
-        named = named_verdicts(known, mechanism, uses, found.records)
-        briefly = tuple(one.brief for one in named)
-        found = dataclasses.replace(found, named=(*(f"{one}." for one in named), MET), named_briefly=briefly)
+        found = with_named(found, known, mechanism, named)
     return dataclasses.replace(found, ledger=ledger), certificate, told
 
 
