@@ -48,7 +48,7 @@ def small_groups(
     return (
         f"Categories too rare for estimates, with the file's own shares: {'; '.join(found[:NAMED])}{more}. A release "
         "often cannot tell their size from zero, and then gives no interval. Merge them with others, or allow a larger "
-        "epsilon."
+        "epsilon where your limits do."
     )
 
 

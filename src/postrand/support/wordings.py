@@ -127,8 +127,8 @@ WORDINGS: Mapping[str, str] = MappingProxyType(
             "{blocks:blocks}."
         ),
         "limit.confidential_recodes": (
-            "The guarantee does not cover how these variables were recoded, because confidential counts decided, or "
-            "may have decided, which categories were merged, or where bands begin: {variables:list}."
+            "The guarantee does not cover the recodes of {variables:list}: confidential counts decided, or may have "
+            "decided, which categories were merged, or where bands begin."
         ),
         "limit.unstated_matrix": (
             "The guarantee does not cover the choice of the matrix, whose origin was not stated: {blocks:blocks}."

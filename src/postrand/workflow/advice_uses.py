@@ -59,7 +59,7 @@ _RECODE = (
     "make bands narrower, limits farther out, or labels nearer to the values; if the file chooses them, write "
     'provenance = "confidential"'
 )
-_FIT = "merge categories, name fewer variables, perturb fewer, or allow a larger epsilon"
+_FIT = "merge categories, name fewer variables, perturb fewer, or allow a larger epsilon where your limits do"
 COMPLETED = "; or add completed = 20 to [release]: copies can be more precise, by a model that their tests judge"
 """What can help a regression that a split release leaves too little for."""
 _INSTEAD = "give {} categories by a recode to perturb it, or release it as it is"
