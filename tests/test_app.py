@@ -187,7 +187,9 @@ def test_the_plan_that_is_shown_is_the_plan_that_is_loaded(decisions: Decisions,
 def test_command_lines_name_files_safely(decisions: Decisions) -> None:
     assert "--keys sex,area" in documents.commands(decisions, "data")
     assert "--weight weight" in documents.commands(decisions, "risk")
-    assert "--sampling-fraction 0.1" in documents.commands(act(decisions, "fraction", value="10"), "risk")
+    share = act(decisions, "fraction", value="10")
+    assert "--sampling-fraction 0.1" in documents.commands(share, "risk")
+    assert "--sampling-fraction" not in documents.commands(share, "protect")  # the plan keeps it
     odd = Opened(Path("x"), "a b; rm -rf .csv", 1, ({"name": "a"},), (0,))
     assert documents.commands(open_decisions(odd), "data").startswith("postrand init 'a b; rm -rf .csv'")
 

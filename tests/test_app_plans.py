@@ -116,6 +116,16 @@ def test_every_plan_is_opened_shown_and_kept(name: str, fresh: Decisions, tmp_pa
     assert ("no control of this screen changes it" in form) == opened.is_of_plan
 
 
+def test_the_share_of_the_population_is_that_of_the_plan(fresh: Decisions, tmp_path: Path) -> None:
+    path = planned(fresh, tmp_path, JOB)
+    text = path.read_text()
+    path.write_text(text.replace("[source]\n", "[source]\nsampling_fraction = 0.1\n"))
+    opened, folder = plans.open_plan(path, tmp_path), tmp_path / "again"
+    folder.mkdir()
+    assert opened.fraction == 0.1
+    assert said(load_plan(documents.write(opened, folder))) == said(load_plan(path))
+
+
 def test_every_variable_has_the_figures_of_the_command_line(fresh: Decisions, tmp_path: Path) -> None:
     strata = PLANS["strata"].replace("job", "area") + EACH % 2
     path = planned(

@@ -62,7 +62,7 @@ def plan_data(decisions: Decisions, folder: Path) -> dict[str, Any]:
         kept["unit"] = section
     listed = [decisions.names[j] for j in decisions.perturbed if decisions.names[j] in decisions.listed]
     return {
-        "source": _source(decisions.opened.path, folder),
+        "source": _source(decisions.opened.path, folder) | _share(decisions),
         **{name: kept.pop(name) for name in ("engine", "metadata") if name in kept},
         **_designed(decisions),
         "release": {
@@ -189,13 +189,18 @@ def commands(decisions: Decisions, screen: str) -> str:
     if screen == "compare":
         pair = ",".join(dict.fromkeys(decisions.names[j] for j in decisions.pair if j < len(decisions.names)))
         return f"postrand verify release\npostrand estimate release --table {shlex.quote(pair)}"
-    share = f" --sampling-fraction {decisions.fraction:g}" if decisions.fraction else ""
-    return f"postrand protect --plan plan.toml --out release --dossier dossier{share}\npostrand verify release"
+    return "postrand protect --plan plan.toml --out release --dossier dossier\npostrand verify release"
 
 
 def _source(place: Path | File, folder: Path) -> dict[str, str]:
     settings = place.settings.to_dict() if isinstance(place, File) else {}
     return {"file": _place(path_of(place), folder), "codebook": "codebook.toml", **settings}
+
+
+def _share(decisions: Decisions) -> dict[str, float]:
+    """Return the share of the population, as an option of ``[source]``; a file with weights has none."""
+    share = decisions.fraction
+    return {} if share is None or "weight" in decisions.roles else {"sampling_fraction": share}
 
 
 def _place(path: Path, folder: Path) -> str:

@@ -73,7 +73,6 @@ _OPTIONS = (
         r"set differing = 'most frequent' in \[unit\], or take such variables out of household_variables",
         "or take away its mark under Households on the screen Design",
     ),
-    (r"^Next: add --sampling-fraction .*$", "The share of the population that you gave stays in use."),
     (r"'postrand advise' proposes", "Recommend plans proposes"),
     (r"'postrand (complete|estimate|explain)'", r"postrand \1"),
 )

@@ -44,6 +44,7 @@ _PARTS = (
     "ledger",
     "chosen_with",
     "analyses",
+    "fraction",
 )
 
 
@@ -172,6 +173,7 @@ def _start(plan: Plan, data: Mapping[str, Any], opened: Opened) -> Decisions:
         as_is=plan.release.as_is,
         listed=plan.release.listed,
         completed=plan.release.completed,
+        fraction=plan.fraction,
         goal=goal,
         values=level,
         kept=kept,

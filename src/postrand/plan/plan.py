@@ -60,7 +60,7 @@ _SECTIONS = (
     "ledger",
     "analysts",
 )
-_SOURCE = ("file", "codebook", *SOURCE_OPTIONS, *formats.SETTINGS)
+_SOURCE = ("file", "codebook", "sampling_fraction", *SOURCE_OPTIONS, *formats.SETTINGS)
 _DESIGN = ("objective", "structure", "prior", "prior_epsilon", "chosen_with")
 _BLOCK = tuple(f.name for f in dataclasses.fields(BlockPlan))
 _UNKNOWN = {"model": "differential", "epsilon": 1.0}  # replaces a [privacy] that is already refused
@@ -117,6 +117,7 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan", o
         )
     book = check.file(source, "codebook", "[source]")
     codebook: Any = check.attempt(load_codebook, folder / book, open_role) if book else None
+    share = check.share(source, codebook)
     record, goal = check.attempt(goal_of, data.get("privacy", {}), f"{where} [privacy]") or (_UNKNOWN, None)
     privacy = check.attempt(_member, MODELS, record, f"{where} [privacy]")
     chosen = data.get("release", {})
@@ -188,6 +189,7 @@ def plan_from_dict(data: Mapping[str, Any], folder: Path, where: str = "plan", o
         unit,
         ledger,
         analyses,
+        share,
     )
     check.problems += [*beside_problems(plan, where), *goal_problems(plan, where)]
     shapes = check.attempt(lambda: plan.shapes)  # finds structural zeros and strata that no block can keep
@@ -240,6 +242,19 @@ class _Check:
         else:
             return value
         return ""
+
+    def share(self, data: Mapping[str, Any], codebook: Codebook | None) -> float | None:
+        """Return the share of the population that is in the file, if one is stated."""
+        value, part = data.get("sampling_fraction"), "[source]"
+        if value is None:
+            return None
+        if not 0 < finite(value) <= 1:
+            self.add("the sampling fraction is outside its range", part, got=shown(value, repr), wanted="(0, 1]")
+            return None
+        if weights := [] if codebook is None else codebook.with_role("weight"):
+            what, fix = "both a sampling fraction and a weight are given", "remove 'sampling_fraction'"
+            self.add(what, part, got=f"{weights[0].name} in the codebook", wanted="one of them", fix=fix)
+        return float(value)
 
     def attempt(self, function: Any, *arguments: Any) -> Any:
         try:

@@ -106,6 +106,7 @@ class Plan:
     written. ``chosen_with``: whether blocks and levels follow from the codebook and public decisions, or were found
     with the ``file``, which the certificate then says. ``unit``: who is protected beside the record. ``ledger``:
     that of the population, which counts the release. ``analyses``: what analysts will do, by name.
+    ``fraction``: the share of the population that is in the file, where it has no weights, for figures of risk.
     """
 
     source: Path | File | Table
@@ -124,6 +125,7 @@ class Plan:
     unit: UnitPlan | None = None
     ledger: LedgerPlan | None = None
     analyses: tuple[Model, ...] = ()
+    fraction: float | None = None
 
     def __repr__(self) -> str:
         parts = [" × ".join(block.variables) for block in self.blocks]
@@ -219,6 +221,10 @@ class Plan:
         )  # of blocks without a budget, about
         budgets = [share if (own := budget_of(block.privacy)) is None else own for block in self.blocks]
         return [BlockRequest(b.variables, b.given, epsilon) for b, epsilon in zip(self.blocks, budgets, strict=True)]
+
+    def share(self, given: float | None) -> float | None:
+        """Return the sampling fraction that is ``given``; without one, that of the plan."""
+        return self.fraction if given is None else given
 
     def limited(self, resources: Resources) -> Plan:
         """Return the plan whose databases use no more than this."""

@@ -42,7 +42,6 @@ from postrand.workflow.advice_refusals import answerable, not_drawn, require_mea
 from postrand.workflow.advice_risk import LEVELS, Risks, is_bound, values, why_unknown, within
 from postrand.workflow.advice_subject import stands_for, subject_of
 from postrand.workflow.advice_text import (
-    FRACTION,
     UNFAVOURABLE,
     UPPER,
     Checked,
@@ -52,7 +51,6 @@ from postrand.workflow.advice_text import (
     next_steps,
     plans_lines,
     reasons,
-    share_option,
 )
 from postrand.workflow.advice_unit import advised_unit, for_units, require_unit, without_effect
 from postrand.workflow.advice_uses import Estimated, verdicts
@@ -160,10 +158,6 @@ def advise(
     if needs.attacker == "register" and fraction is None and not book.with_role("weight"):
         notes.append(UPPER)
     notes += attackers_of(plans)
-    if fraction is not None:
-        named = "'postrand explain', 'postrand compare', 'postrand check', and to 'postrand protect' with --dossier"
-        again = f"Next: add{share_option(fraction)} to {named}"
-        more = [*more, f"{again}. {FRACTION}"]
     return Advice(needs, tuple(plans), tuple(left), (*notes, *made.notes, *more))
 
 
@@ -291,9 +285,7 @@ class _Maker:
         why, figures = plan.reasons, dataclasses.replace(plan.figures, name=path.stem)
         head = [f"Plan {number}: {trial.candidate.name}. {trial.candidate.what}", *trial.candidate.notes, *why]
         head += claims_in_words(trial)
-        given = "" if self.fraction is None else f" --dossier dossier{share_option(self.fraction)}"
-        head += [f"Run it with: postrand protect --plan {shlex.quote(str(self.out / path.name))} --out release{given}"]
-        head += [] if self.fraction is None else [FRACTION]
+        head += [f"Run it with: postrand protect --plan {shlex.quote(str(self.out / path.name))} --out release"]
         path.write_text(plan_toml(trial.data, head), encoding="utf-8")
         return dataclasses.replace(plan, path=self.out / path.name, figures=figures)
 
@@ -341,8 +333,9 @@ class _Maker:
         return [*lines, f"{sure}{less}. {UNFAVOURABLE}"]
 
     def _base(self, candidate: Candidate) -> dict[str, Any]:
+        share = {} if self.fraction is None else {"sampling_fraction": self.fraction}
         return {
-            "source": {**self.source, "codebook": self.files[id(candidate.book)]},
+            "source": {**self.source, "codebook": self.files[id(candidate.book)], **share},
             "design": {"structure": UniformOffDiagonal.name, "objective": MutualInformation.name, "prior": "uniform"},
             "release": {"format": "same", "shuffle": True, "release_ids": False},
             **({"analysts": {"uses": list(map(str, self.needs.models))}} if self.needs.models else {}),

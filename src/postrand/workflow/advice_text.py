@@ -77,9 +77,6 @@ UNFAVOURABLE = (
     "The least favourable shares have about half of the records or more in one combination of the table; where the "
     "records are spread over several, its intervals are narrower."
 )
-FRACTION = (
-    "A plan does not keep the sampling fraction; where it is not given again, a page leaves out the register attacker."
-)
 SAME = "The rest is the same for every plan, and stands below the last one: how columns leave, and what that reveals."
 Checked = Literal["kept", "broken", "unknown"]
 _CHECKED: dict[Checked | None, str] = {
@@ -102,15 +99,6 @@ LEAST_EPSILON = (
     "for tables. The risk from the attackers above can still be larger than in another plan: it also depends on which "
     "values of a record are released together."
 )
-
-
-def share_option(fraction: float | None) -> str:
-    """Return the option that gives the sampling fraction again, after a space; "" where none was given.
-
-    >>> share_option(0.01)
-    ' --sampling-fraction 0.01'
-    """
-    return "" if fraction is None else f" --sampling-fraction {fraction!r}"
 
 
 def claims_in_words(trial: Trial) -> Iterator[str]:

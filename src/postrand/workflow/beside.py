@@ -85,7 +85,7 @@ class _Beside:
 
     @classmethod
     def of(cls, plan: Plan, name: str, fraction: float | None) -> _Beside:
-        plan = solved(plan)
+        plan, fraction = solved(plan), plan.share(fraction)
         known = Known.of(plan, dossier=True)
         figures = figures_of(plan, known, fraction=fraction, name=name)
         truth = TrueFile.read(known.held, plan.codebook, fraction, whole=known.beside)

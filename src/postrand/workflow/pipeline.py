@@ -128,6 +128,7 @@ def _run(
 ) -> Release:
     _check_targets(plan, out, dossier)
     _check_fraction(sampling_fraction, dossier, plan)
+    sampling_fraction = plan.share(sampling_fraction)
     key = _key_of(release_key, resume)
     engine, limits = chosen(engine, resources, plan.engine, Path(out).parent, resume)
     plan = plan.limited(limits)

@@ -82,6 +82,7 @@ def measured(
     UsageError
         If a fraction is given of a file with weights.
     """
+    fraction = plan.share(fraction)
     require_one_share(plan.codebook, fraction)
     check_sizes(plan)
     plan = solved(plan) if known is None else plan

@@ -64,7 +64,8 @@ def tune_plan(
     """Search for the largest total ε of a plan whose release certainly meets every ``limit``; the level is that total.
 
     The keys are the codebook's categorical variables with the role ``key``; without a ``sampling_fraction`` or
-    ``weight`` its variable with the role ``weight`` is used, and without a ``household`` that of this role.
+    ``weight`` that of the plan is used, or the variable with the role ``weight``, and without a ``household`` that of
+    this role.
     ``choices`` go to :func:`postrand.risk.tune`. What priors and selections of records need of the file is counted
     once for all levels.
 
@@ -76,6 +77,7 @@ def tune_plan(
         If no level of the range certainly meets the limit.
     """
     book = plan.codebook
+    sampling_fraction = plan.share(sampling_fraction) if weight is None else sampling_fraction
     keys = [v.name for v in book.with_role("key") if v.is_categorical]
     if not keys:
         what, fix = "no categorical variable has the role 'key'", 'set role = "key" in the codebook'
