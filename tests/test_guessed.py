@@ -172,7 +172,7 @@ def test_an_office_can_limit_what_is_guessed(tmp_path):
     assert best.without == pytest.approx(without)
     found = check_policy(figures, policy(("right_guesses", 0.6), ("guess_gain", best.right - best.without)))
     most, gain = found.verdicts
-    assert (most.is_met, most.before, gain.is_met) == (False, "100%", True)
+    assert (most.is_met, most.before, gain.is_met) == (False, "100% if unperturbed", True)
     assert most.after == f"{beside_limit(100 * best.right, 60)}% (ill)"
     assert "coarser confidential variables" in most.step
     close = check_policy(figures, policy(("guess_gain", best.right - best.without - 1e-6)))
@@ -203,3 +203,51 @@ def test_the_page_to_sign_has_what_is_guessed_in_its_table(tmp_path):
     row = f"ill ({of_hundred(best.without)} without the record) 100 {of_hundred(best.right)}"
     who = "Right guesses of 100 persons by who knows their records, and their keys"
     assert f"{who} {row}" in text
+
+
+def test_what_the_keys_tell_already_hides_no_gain_of_the_others(tmp_path):
+    """Who died by a cause that the release gives away: the living, whose keys tell that they have none, do not count.
+
+    Of all persons the gain is the share of those who died times theirs, by the exact law; the rule is on theirs.
+    """
+    rng, n = np.random.default_rng(9), 6000
+    dead = np.arange(n) % 4 == 0
+    cause = np.where(dead, rng.integers(1, 4, n), 0)
+    names = np.array(["alive", "heart", "cancer", "other"])
+    pq.write_table(pa.table({"dead": np.array(["no", "yes"])[dead * 1], "cause": names[cause]}), tmp_path / "p.parquet")
+    variables = (Variable("dead", "key", ("no", "yes")), Variable("cause", "sensitive", tuple(names.tolist())))
+    Codebook(variables).save(tmp_path / "codebook.toml")
+    block = '[[blocks]]\nvariables = ["cause"]\n[release]\nas_is = ["dead"]\n'
+    text = (
+        '[source]\nfile = "p.parquet"\ncodebook = "codebook.toml"\n[privacy]\nmodel = "differential"\nepsilon = 6.0\n'
+    )
+    (tmp_path / "plan.toml").write_text(text + block, encoding="utf-8")
+    plan = load_plan(tmp_path / "plan.toml")
+    figures, known = figures_of(plan), Known.of(plan, dossier=True)
+    (best,) = figures.guesses
+    law = mechanism_of(plan, design_blocks(plan, known), known)["cause"].matrix.array
+    shares = np.bincount(cause[dead], minlength=4) / dead.sum()
+    right, without = (shares[:, None] * law).max(axis=0).sum(), shares.max()
+    assert best.open is not None
+    assert best.open.share == 0.25
+    assert best.open.without == pytest.approx(without)
+    assert best.open.right == pytest.approx(right, abs=4 * 0.5 / np.sqrt(n / 4))
+    assert best.right - best.without == pytest.approx((best.open.right - best.open.without) / 4)
+    (rule,) = check_policy(figures, policy(("guess_gain", 0.25))).verdicts
+    assert not rule.is_met  # of all persons the record adds less than the limit
+    assert best.right - best.without < 0.25
+    assert rule.before == f"{beside_limit(100 * (1 - without), 25)}% if unperturbed"
+    assert rule.after.endswith("% (cause, where keys do not tell it)")
+    assert any("; of the persons whose keys do not tell it already (25 of 100): " in one for one in figures.guessed)
+    page = tmp_path / "page.html"
+    assert CliRunner().invoke(main, ["explain", str(tmp_path / "plan.toml"), "--decision", str(page)]).exit_code == 0
+    said = " ".join(re.sub("<[^>]+>", " ", html.unescape(page.read_text(encoding="utf-8"))).split())
+    assert f"cause of the 25 of 100 whose keys do not tell it ({of_hundred(without)} without the record) 100 " in said
+
+
+def test_a_perturbed_column_that_is_not_called_confidential_is_named_beside_the_rule(tmp_path):
+    test_an_office_can_limit_what_is_guessed(tmp_path)
+    book = (tmp_path / "codebook.toml").read_text(encoding="utf-8")
+    (tmp_path / "codebook.toml").write_text(book.replace('"sensitive"', '"other"'), encoding="utf-8")
+    (rule,) = check_policy(figures_of(load_plan(tmp_path / "plan.toml")), policy(("guess_gain", 0.0))).verdicts
+    assert rule.why.endswith("guesses of ill are not counted: perturbed, with the role 'other' and not 'sensitive'")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from postrand.risk.cells import FloatArray, IntArray, KeyCodes, ravel
 from postrand.risk.informed import sampled
@@ -14,6 +16,7 @@ from postrand.risk.latent import Belief, Hidden, Latent
 from postrand.risk.law import KeyLaw
 from postrand.risk.split_law import SplitLaw, drawn_by
 
+BoolArray = NDArray[np.bool_]
 PERSONS, RELEASES, DRAWN = 20_000, 3, 15_000
 """Persons of whom a column is guessed at most, at random, and releases that are drawn of them, or so many records."""
 SURE = 0.95
@@ -22,17 +25,54 @@ ENTRIES = 1 << 22
 """What may be true of persons is summed up for so many combinations at a time: 32 MB."""
 
 
+FEWEST, SOME = 100, 0.01
+"""Persons of whom the keys alone tell a column, or do not, are told apart where both are so many, and this share."""
+
+
+class Open(NamedTuple):
+    """Hold right guesses, and those ``without`` the record, of the persons of whom the keys alone do not tell a column.
+
+    These are a ``share`` of all: the keys alone make no guess of theirs more than ``SURE`` sure.
+    """
+
+    share: float
+    right: float
+    without: float
+
+
 @dataclass(frozen=True, slots=True)
 class Told:
     """Say how often the best guess of a column is right from the keys and the released record, and ``without`` it.
 
-    ``sure``: of which share of the persons such a guess is more than ``SURE`` sure.
+    ``sure``: of which share of the persons such a guess is more than ``SURE`` sure. ``open``: the same of the persons
+    of whom the keys alone do not tell the column, such as the cause of death of those who died, where a key is whether
+    they did; None where these are nearly all, or hardly any.
     """
 
     name: str
     right: float
     without: float
     sure: float = 0.0
+    open: Open | None = None
+
+    @property
+    def gain(self) -> float:
+        """What the record adds to right guesses, of all persons or of those whose keys do not tell, whichever is more.
+
+        >>> round(Told("cause", 0.87, 0.84, open=Open(0.28, 0.56, 0.43)).gain, 6)
+        0.13
+        """
+        return max(self.right - self.without, 0.0 if self.open is None else self.open.right - self.open.without)
+
+    @property
+    def most(self) -> float:
+        """What a record would add that shows the true value."""
+        return 1 - min(self.without, 1.0 if self.open is None else self.open.without)
+
+    @property
+    def is_of_open(self) -> bool:
+        """Whether ``gain`` is that of the persons whose keys do not tell the column."""
+        return self.gain > self.right - self.without
 
 
 def told_facts(
@@ -50,7 +90,8 @@ def told_facts(
 
     The guess is the y with the largest ``P(y | x) Σ_v P(v | x) M[(x, y, v), z]``, with v what may be true of the other
     columns, which are taken as independent given the keys, and the shares P of this file; without the release that with
-    the largest ``P(y | x)``, or the value that is most frequent. Right guesses are counted in simulated releases.
+    the largest ``P(y | x)``, or the value that is most frequent. Right guesses are counted in simulated releases, of
+    all persons and of those of whom no ``P(y | x)`` is more than ``SURE``.
     """
     wanted = [s for s, name in enumerate(latent.names) if name in answers]
     if not wanted:
@@ -62,7 +103,10 @@ def told_facts(
     true = np.stack(truth.codes, axis=1).astype(np.int64)
     sizes = {s: answers[latent.names[s]] for s in wanted}
     has = {s: true[:, latent.keys + s] < sizes[s] for s in wanted}
-    right, sure = dict.fromkeys(wanted, 0.0), dict.fromkeys(wanted, 0.0)
+    alone = latent.truth.select(latent.truth.names[: latent.keys if keys is None else keys])
+    before = {s: _before(latent, s, alone, true, sizes[s]) for s in wanted}
+    kinds = {s: np.stack([has[s], has[s] & (before[s].max(axis=1) <= SURE)]) for s in wanted}
+    right, sure = {s: np.zeros(2) for s in wanted}, dict.fromkeys(wanted, 0.0)
     step = max(ENTRIES // sum(latent.truth.shape[latent.keys :]), 1)
     many = max(min(RELEASES, DRAWN // max(some.size, 1)), 1)
     for drawn in drawn_by(own, truth, rng.integers(2**31, size=many).tolist()):
@@ -72,26 +116,39 @@ def told_facts(
             beliefs = latent.given(true[piece, : latent.keys])
             for s in wanted:
                 posterior = beliefs[s] * _likelihood(latent, s, true[piece], beliefs, seen[piece])
-                answers_of, mine = posterior[:, : sizes[s]], has[s][piece]
+                answers_of = posterior[:, : sizes[s]]
                 hit = answers_of.argmax(axis=1) == true[piece, latent.keys + s]
-                right[s] += float(hit[mine].sum()) / many
-                sure[s] += float((answers_of.max(axis=1) > SURE * posterior.sum(axis=1))[mine].sum()) / many
-    alone = latent.truth.select(latent.truth.names[: latent.keys if keys is None else keys])
-    found = []
-    for s in wanted:
-        if persons := int(has[s].sum()):
-            without = _without(latent, s, alone, true[has[s]], sizes[s])
-            found.append(Told(latent.names[s], max(right[s] / persons, without), without, sure[s] / persons))
-    return tuple(found)
+                right[s] += (hit & kinds[s][:, piece]).sum(axis=1) / many
+                is_sure = answers_of.max(axis=1) > SURE * posterior.sum(axis=1)
+                sure[s] += float(is_sure[has[s][piece]].sum()) / many
+    found = (_told(latent.names[s], true[:, latent.keys + s], before[s], kinds[s], right[s], sure[s]) for s in wanted)
+    return tuple(one for one in found if one is not None)
 
 
-def _without(latent: Latent, s: int, alone: KeyCodes, true: IntArray, size: int) -> float:
-    """Return how often the best guess from the keys ``alone`` is right of these persons (n, J), or of nothing known."""
-    values = true[:, latent.keys + s]
+def _before(latent: Latent, s: int, alone: KeyCodes, true: IntArray, size: int) -> FloatArray:
+    """Return ``P(y | x)`` of the answers of a column from the keys ``alone``, of these persons: shape (n, size)."""
     column = latent.truth.codes[latent.keys + s]
     belief = Belief.of(alone, column, latent.truth.shape[latent.keys + s])
-    known = belief.given(true[:, : len(alone.names)])[:, :size].argmax(axis=1)
-    return max(float((known == values).mean()), float(np.bincount(values).max() / values.size))
+    return belief.given(true[:, : len(alone.names)])[:, :size]
+
+
+def _told(
+    name: str, values: IntArray, before: FloatArray, kinds: BoolArray, right: FloatArray, sure: float
+) -> Told | None:
+    """Return what is told of a column; ``kinds``, shape (2, n): who has an answer, and of whom the keys do not tell it.
+
+    ``right`` are the guesses of each that are right in a release, ``sure`` those that are more than ``SURE`` sure.
+    """
+    every, unknown = kinds.sum(axis=1).tolist()
+    if not every:
+        return None
+    guess, found = before.argmax(axis=1), []
+    for kind, hits in zip(kinds, right.tolist(), strict=True):
+        own, many = values[kind], max(int(kind.sum()), 1)
+        without = max(float((guess[kind] == own).sum()), float(np.bincount(own, minlength=1).max())) / many
+        found.append((max(hits / many, without), without))
+    is_apart = min(unknown, every - unknown) >= max(FEWEST, SOME * every)
+    return Told(name, *found[0], sure / every, Open(unknown / every, *found[1]) if is_apart else None)
 
 
 def _likelihood(latent: Latent, s: int, true: IntArray, beliefs: list[FloatArray], seen: IntArray) -> FloatArray:

@@ -75,6 +75,7 @@ class PlanFigures:
     ``merged`` says which recodes merge too few records, ``swallowed`` which codes for no answer count as values,
     ``unstated`` recodes of no stated provenance, ``guessed`` what is guessed of perturbed sensitive variables,
     in words, and ``guesses`` by who knows most of those who are measured, ``confidential`` all of that role,
+    and ``perturbed_other`` what is perturbed with the role ``other``,
     ``named`` how the release answers what analysts name, and ``named_briefly``,
     ``means`` of which variables recodes change the mean. ``in_part`` says which unperturbed columns go with keys
     in part. ``small``: which perturbed variables have categories of which a release tells too little. ``lacking``:
@@ -135,6 +136,7 @@ class PlanFigures:
     swallowed: tuple[str, ...] = ()
     guessed: tuple[str, ...] = ()
     guesses: tuple[Told, ...] = ()
+    perturbed_other: tuple[str, ...] = ()
     confidential: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
     named_briefly: tuple[str, ...] = ()

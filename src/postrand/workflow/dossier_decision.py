@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 import os
 from collections.abc import Iterator
@@ -25,7 +24,7 @@ from postrand.support.column_wordings import taken_for_public
 from postrand.support.guesses import of_hundred
 from postrand.support.measure_names import HOW_MUCH, KNOWN_TO_IT, LEARNS, UNKNOWN_TO_IT
 from postrand.support.series_words import together
-from postrand.support.showing import ORDERS, capital, outward, outward_percent
+from postrand.support.showing import ORDERS, capital, few, outward, outward_percent
 from postrand.support.unit_wordings import shown_by_members
 from postrand.support.worth_basis import BASES
 from postrand.workflow.broken_rules import FAILS, found_by, which_fail
@@ -145,7 +144,7 @@ def risk_rows(figures: PlanFigures) -> Iterator[RiskRow]:
     """Yield the measures of risk that are known before, in plain words, and guesses, if there is room for them."""
     measures = list(_measure_rows(figures))
     yield from measures
-    yield from itertools.islice(_guess_rows(figures), max(MOST_ROWS - len(measures), 0))
+    yield from _guess_rows(figures, min(max(MOST_ROWS - len(measures), 0), MOST_GUESSED))
 
 
 def _measure_rows(figures: PlanFigures) -> Iterator[RiskRow]:
@@ -164,14 +163,22 @@ def _measure_rows(figures: PlanFigures) -> Iterator[RiskRow]:
         yield RiskRow(said(words), said(_attacker(code, is_everybody(figures.risks))), before, after, shares, as_is)
 
 
-def _guess_rows(figures: PlanFigures) -> Iterator[RiskRow]:
-    """Yield of confidential variables how often they are guessed rightly: always, before anything is perturbed."""
-    who = GUESSING_KEYS if facts_in(figures.risks) else GUESSING
-    sure = "100"
-    for one in figures.guesses[:MOST_GUESSED]:
-        measure = f"{cut(one.name, _NAME)} ({of_hundred(one.without)} without the record)"
-        as_is = sure * bool(figures.as_is)
-        yield RiskRow(measure, figures.words(who), sure, of_hundred(one.right), (1.0, one.right), as_is)
+def _guess_rows(figures: PlanFigures, most: int) -> Iterator[RiskRow]:
+    """Yield of confidential variables how often they are guessed rightly: always, before anything is perturbed.
+
+    What the record adds most to comes first; of the persons whose keys do not tell it, where it adds more to these.
+    """
+    who = figures.words(GUESSING_KEYS if facts_in(figures.risks) else GUESSING)
+    found = sorted(figures.guesses, key=lambda one: -one.gain)
+    shown, rest = found[:most], [cut(one.name, _NAME) for one in found[most:]]
+    for one in shown:
+        right, without, of = one.right, one.without, ""
+        if one.open is not None and one.is_of_open:
+            share, right, without = one.open
+            of = f" of the {of_hundred(share)} of 100 whose keys do not tell it"
+        measure = f"{cut(one.name, _NAME)}{of} ({of_hundred(without)} without the record)"
+        measure += f"; {few(rest)}: further below" * (bool(rest) and one is shown[-1])
+        yield RiskRow(measure, who, "100", of_hundred(right), (1.0, right), "100" * bool(figures.as_is))
 
 
 def _attacker(code: str, is_whole: bool) -> str:

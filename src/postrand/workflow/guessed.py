@@ -14,7 +14,7 @@ from postrand.risk.blend import Blend
 from postrand.risk.facts_told import SURE, Told
 from postrand.risk.split_law import MAX_DENSE, lumped
 from postrand.support.guesses import of_hundred
-from postrand.support.showing import capital
+from postrand.support.showing import capital, few
 
 FloatArray = NDArray[np.float64]
 NAMED = 4
@@ -110,23 +110,28 @@ def _matrix(block: Block, book: Codebook, name: str) -> FloatArray | None:
 
 
 def guessed_in_words(found: Sequence[Guess], persons: str = "persons", facts: Sequence[Told] = ()) -> Iterator[str]:
-    r"""Yield what is guessed of each variable in sentences, the last with what bounds all guesses.
+    r"""Yield what is guessed of each variable in sentences, the most that is added first; the last: what bounds all.
 
     >>> insured = Guess("insured", 0.86, 0.84, (("yes", 0.931), ("no", 0.5)))
-    >>> told = guessed_in_words([insured, Guess("ill", 0.6, 0.55, (), 0.4)], facts=[Told("insured", 0.88, 0.85, 0.12)])
+    >>> from postrand.risk.facts_told import Open
+    >>> facts = [Told("insured", 0.88, 0.85, 0.72, Open(0.3, 0.7, 0.6))]
+    >>> told = guessed_in_words([insured, Guess("ill", 0.6, 0.55, (), 0.4)], facts=facts)
     >>> print(*told, sep="\n")  # doctest: +NORMALIZE_WHITESPACE
     Guesses of insured by somebody who knows which record is a person's, right of 100 persons: 84 without the record,
     about 86 with its released value. By somebody who also knows the keys: 85 without the record, about 88 with the
-    whole record. By the value alone nobody is surer than 93.1% that it is yes, 50% that it is no; with the keys and the
-    whole record somebody is more than 95% sure of about 12 of 100 persons.
+    whole record; of the persons whose keys do not tell it already (30 of 100): 60 without, about 70 with. By the value
+    alone nobody is surer than 93.1% that it is yes, 50% that it is no; with the keys and the whole record somebody is
+    more than 95% sure of about 72 of 100 persons, with the keys alone of 70.
     Guesses of ill by somebody who knows which record is a person's, right of 100 persons: 55 without the record, about
     60 with its released value (40% of the records show it: of 100 of these persons about 67). Who guesses knows how
     frequent values are. Who knows more of a person can be surer: only the claims bound it.
     """
     if not found:
         return
-    more = len(found) - NAMED
-    after = f" {more} more confidential variables can be guessed, too." * (more > 0)
+    gains = {one.name: one.gain for one in best_guesses(found, facts)}
+    found = sorted(found, key=lambda one: -gains[one.name])
+    rest = [one.name for one in found[NAMED:]]
+    after = f" {few(rest)} can be guessed, too." * bool(rest)
     after += " From all released values of the record a guess can be surer." * (not facts)
     after += " Who guesses knows how frequent values are. Who knows more of a person can be surer: only the claims "
     after += "bound it."
@@ -144,8 +149,12 @@ def guessed_in_words(found: Sequence[Guess], persons: str = "persons", facts: Se
         if both is not None:
             text += f". By somebody who also knows the keys: {of_hundred(both.without)} without the record, about "
             text += f"{of_hundred(both.right)} with the whole record"
+            if (apart := both.open) is not None:
+                text += f"; of the {persons} whose keys do not tell it already ({of_hundred(apart.share)} of 100): "
+                text += f"{of_hundred(apart.without)} without, about {of_hundred(apart.right)} with"
             share = f"with the keys and the whole record somebody is more than {SURE:.0%} sure of about "
-            sure += [f"{share}{of_hundred(both.sure)} of 100 {persons}"] * (both.sure > 0)
+            alone = "" if apart is None else f", with the keys alone of {of_hundred(1 - apart.share)}"
+            sure += [f"{share}{of_hundred(both.sure)} of 100 {persons}{alone}"] * (both.sure > 0)
         yield f"{'. '.join([text, *filter(None, [capital('; '.join(sure))])])}.{after * (one is found[:NAMED][-1])}"
 
 
@@ -160,7 +169,7 @@ def _no_less(told: Told, own: Guess) -> Told:
     """Return what is guessed by who knows more: no less than without that, where simulated releases say so by chance.
 
     >>> _no_less(Told("ill", 0.57, 0.33), Guess("ill", 0.58, 0.34, ()))
-    Told(name='ill', right=0.58, without=0.34, sure=0.0)
+    Told(name='ill', right=0.58, without=0.34, sure=0.0, open=None)
     """
     return replace(told, right=max(told.right, own.right), without=max(told.without, own.blind))
 

@@ -189,6 +189,7 @@ def computed(
         guessed=tuple(guessed_in_words(held, words("persons"), facts_in(risks))),
         confidential=tuple(v.name for v in plan.codebook.with_role("sensitive")),
         guesses=best_guesses(held, facts_in(risks)),
+        perturbed_other=tuple(v.name for v in plan.codebook.with_role("other") if v.name in names),
         swallowed=() if told is None else tuple(one.sentence for one in told.found if one.code == "swallowed"),
         small=small_groups(mechanism, records, law, houses) if records >= LEAST_RECORDS else "",
         dropped=tuple(one.name for one in plan.codebook.with_role("drop")),

@@ -11,6 +11,8 @@ from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.comparison_risk import facts_in
 
 NONE = "does not apply: no released variable has the role 'sensitive'"
+NOT_COUNTED = "guesses of {names} are not counted: perturbed, with the role 'other' and not 'sensitive'"
+OPEN = "{name}, where keys do not tell it"
 NO_FACTS = "it is not known what who knows the keys of a person guesses of {names}"
 RECORD_KNOWN = "100%"
 """What is guessed rightly by who knows the record of a person, where nothing is perturbed."""
@@ -29,13 +31,16 @@ def guess_ruled(rule: Rule, figures: PlanFigures) -> Ruled:
     """Return whether every released confidential variable is within the limit of a rule.
 
     ``right_guesses`` is the share of persons of whom it is guessed rightly by who knows their record and keys,
-    ``guess_gain`` that share less the one without the record, ``sure_guesses`` the share of whom such a guess is surer
-    than ``SURE``: :class:`postrand.risk.facts_told.Told`. A variable that
-    leaves unperturbed is guessed of all persons. Of a plan that says of any of them less, the rule is not met.
+    ``guess_gain`` that share less the one without the record, or the same of the persons whose keys do not tell it
+    already, if that is more, and ``sure_guesses`` the share of whom such a guess is surer than ``SURE``:
+    :class:`postrand.risk.facts_told.Told`. A variable that leaves unperturbed is guessed of all persons. Of a plan that
+    says of any of them less, the rule is not met. It is told which perturbed variables are no keys and not counted,
+    because the curator did not call them confidential.
     """
-    names = figures.confidential
+    names, apart = figures.confidential, NOT_COUNTED.format(names=few(figures.perturbed_other))
+    apart *= bool(figures.perturbed_other)
     if not names:
-        return Ruled("–", "–", True, NONE)
+        return Ruled("–", "–", True, "; ".join(filter(None, (NONE, apart))))
     clear = [name for name in names if name in figures.unperturbed]
     if clear:
         return Ruled(RECORD_KNOWN, RECORD_KNOWN, False, f"released unperturbed: {few(clear)}")
@@ -43,10 +48,13 @@ def guess_ruled(rule: Rule, figures: PlanFigures) -> Ruled:
     told = {one.name: one for one in figures.guesses if one.name in known}
     if lacking := [name for name in names if name not in told]:
         return Ruled(RECORD_KNOWN, "not known", False, NO_FACTS.format(names=few(lacking)))
-    is_gain = rule.measure == "guess_gain"
-    is_sure = rule.measure == "sure_guesses"
-    values = {name: one.sure if is_sure else one.right - one.without * is_gain for name, one in told.items()}
+    if rule.measure == "guess_gain":
+        values, before = {name: one.gain for name, one in told.items()}, max(one.most for one in told.values())
+    else:
+        is_sure = rule.measure == "sure_guesses"
+        values, before = {name: one.sure if is_sure else one.right for name, one in told.items()}, 1.0
     most = max(values, key=lambda name: values[name])
-    before = max(1 - told[name].without * is_gain for name in told)
-    after = f"{beside_limit(100 * values[most], 100 * rule.limit)}% ({most})"
-    return Ruled(f"{beside_limit(100 * before, 100 * rule.limit)}%", after, values[most] <= rule.limit)
+    where = OPEN.format(name=most) if rule.measure == "guess_gain" and told[most].is_of_open else most
+    after = f"{beside_limit(100 * values[most], 100 * rule.limit)}% ({where})"
+    first = f"{beside_limit(100 * before, 100 * rule.limit)}% if unperturbed"
+    return Ruled(first, after, values[most] <= rule.limit, apart)
