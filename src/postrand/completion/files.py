@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from postrand import formats
 from postrand.codebook import Codebook, Variable, coding
 from postrand.codebook.clear_columns import carried
-from postrand.codebook.not_released import released_variable
 from postrand.codebook.rules import forbidden
 from postrand.codebook.variable import Scalar
+from postrand.completion.stored import labels_of, numbers_of, stored_as, type_of
 from postrand.data.frames import bind, to_arrow
 from postrand.engines.base import public_field
 from postrand.errors import DataError, SpecificationError, raise_all, sentence
@@ -34,7 +34,6 @@ from postrand.support.inputs import is_whole
 
 FEWEST, MOST = 2, 1000
 """How many copies can be made: one alone does not say how uncertain it is."""
-_MOST_NUMBERED = 65_535
 _FIX = "do not use this file: it was not made from this release"
 
 
@@ -63,18 +62,22 @@ class Stacked:
     """Describe the stacked file of a release: its columns, and what they hold.
 
     ``true`` is the codebook of the true values, in each of which a missing value can be; ``perturbed`` are the
-    variables that copy 0 does not have. ``numbers``: the values of texts that the format holds as labelled numbers, by
-    variable, because Stata imputes no text. ``schema`` is that of the file.
+    variables that copy 0 does not have. ``numbers``: the values of texts that the format holds as numbers, by variable,
+    because released data have them so, or because Stata imputes no text. ``schema`` is that of the file, and
+    ``stored_as`` says how it stores each variable (a key of :data:`postrand.completion.stored.TOLD`).
     """
 
     true: Codebook
     perturbed: frozenset[str]
     numbers: Mapping[str, tuple[Scalar, ...]]
     schema: pa.Schema
+    stored_as: Mapping[str, str]
 
     @classmethod
-    def of(cls, released: pa.Schema, mechanism: Mechanism, suffix: str) -> Stacked:
+    def of(cls, released: pa.Schema, mechanism: Mechanism, suffix: str, *, earlier: bool = False) -> Stacked:
         """Return the form of a file with this suffix, from the columns of the released data.
+
+        ``earlier``: that of files that do not say how they store columns; see :func:`stored.numbers_of`.
 
         Raises
         ------
@@ -83,13 +86,20 @@ class Stacked:
         """
         book = mechanism.require_codebook()
         raise_all(SpecificationError, name_problems(book))
-        numbers = _numbers(book, suffix)
+        numbers = numbers_of(book, mechanism.partly, suffix, earlier)
         texts = ((COPY, b"Number of the copy; 0: as released"), (RECORD, b"Number of the record in the released data"))
         heads = [pa.field(name, pa.int64(), metadata={b"label": text}) for name, text in texts]
-        fields = [_field(v, numbers.get(v.name), released, v.name in mechanism.partly) for v in book.variables]
+        fields = [
+            _own_field(v, numbers.get(v.name), suffix)
+            if v.name in numbers or v.name in mechanism.partly
+            else public_field(released.field(v.name), v).with_nullable(True)
+            for v in book.variables
+        ]
         kept = tuple(dataclasses.replace(v, missing="keep") for v in book.variables)
         perturbed = frozenset(mechanism.variables)
-        return cls(Codebook(kept, book.rules), perturbed, numbers, pa.schema([*heads, *fields]))
+        schema = pa.schema([*heads, *fields])
+        stored = stored_as(schema, book, numbers, suffix)
+        return cls(Codebook(kept, book.rules), perturbed, numbers, schema, stored)
 
     @property
     def codebook(self) -> Codebook:
@@ -266,8 +276,10 @@ class _Check:
         numbers = self.form.numbers.get(variable.name)
         if numbers is None:
             return coding.encode(column, variable)
-        of = str(self.form.schema.field(variable.name).type)
-        return coding.encode(column, Variable(variable.name, role="other", categories=numbers, type=of, missing="keep"))
+        of = self.form.schema.field(variable.name).type
+        values = tuple(numbers) if pa.types.is_integer(of) else tuple(map(float, numbers))  # of one type, as books ask
+        held = Variable(variable.name, role="other", categories=values, type=str(of), missing="keep")
+        return coding.encode(column, held)
 
     def _true_codes(self, found: NDArray[Any], variable: Variable) -> NDArray[Any]:
         """Return codes in which missing is a category where the codebook says so, as rules see them."""
@@ -282,32 +294,14 @@ class _Check:
             raise DataError(sentence("a copy has a missing value", where=f"variable {variable.name!r}", fix=_FIX))
 
 
-def _numbers(book: Codebook, suffix: str) -> dict[str, tuple[Scalar, ...]]:
-    """Return the numbers of the categories of each variable of texts, if the format numbers texts."""
-    probe = Variable("x", role="other", categories=("a", "b"))
-    if isinstance(formats.values_of(f"x{suffix}", released_variable(probe))[0], str):
-        return {}
-    found = {}
-    for variable in book.variables:
-        is_text = variable.is_categorical and isinstance(variable.categories[0], str)
-        if is_text and len(variable.categories) <= _MOST_NUMBERED:
-            values = formats.values_of(f"x{suffix}", released_variable(variable))[:-1]
-            whole = all(type(value) is int for value in values)
-            found[variable.name] = values if whole else tuple(range(1, len(values) + 1))
-    return found
-
-
 def _numbered(variable: Variable, form: Stacked) -> Variable:
     of = str(form.schema.field(variable.name).type)
     return Variable(variable.name, role=variable.role, type=of, missing="keep", label=variable.label)
 
 
-def _field(variable: Variable, numbers: Any, released: pa.Schema, is_partly: bool) -> pa.Field:
-    """Return the column of a variable: as it is released, but with true values and without what stands for others."""
-    if numbers is None and not is_partly:
-        return public_field(released.field(variable.name), variable).with_nullable(True)
-    labels = dict(zip(map(str, numbers or variable.categories), variable.code_labels, strict=False))
-    told = bool(variable.labels) or tuple(labels) != tuple(map(str, variable.categories))
-    said = {b"label": variable.label, b"value_labels": json.dumps(labels, ensure_ascii=False) if told else ""}
-    of = coding.arrow_type(variable.type) if numbers is None else pa.int64()
+def _own_field(variable: Variable, numbers: tuple[Scalar, ...] | None, suffix: str) -> pa.Field:
+    """Return the column of a variable that is not stored as it is released: with true values only."""
+    labels = labels_of(variable, numbers, suffix)
+    said = {b"label": variable.label, b"value_labels": json.dumps(labels, ensure_ascii=False) if labels else ""}
+    of = coding.arrow_type(variable.type) if numbers is None else type_of(numbers)
     return pa.field(variable.name, of, metadata={key: text for key, text in said.items() if text})

@@ -10,6 +10,7 @@ from typing import Any
 from postrand import formats
 from postrand.codebook.survey_design import SurveyDesign, survey_from_dict
 from postrand.completion import survey_recipes
+from postrand.completion.stored import TOLD
 from postrand.estimate.evidence_variables import WEAKER, moved_told
 from postrand.estimate.pooling_files import COPY, RECORD
 from postrand.support.showing import few
@@ -20,9 +21,9 @@ ENOUGH_COPIES = 5
 _NAMES_SHOWN = 12
 _PLAIN = 'fit = lambda copy: smf.ols("y ~ C(x)", copy).fit()'
 _CODED = (
-    "(Put your own model in place of the one of y and x. Here x is a variable of categories. Categories are "
-    "often stored as codes, in files of Stata, SPSS and SAS as labelled codes: without factor(x), C(x) or i.x, "
-    "a program takes the codes for amounts, and says nothing. Write true numbers as x alone.)"
+    "(Put your own model in place of the one of y and x. Here x is a variable of categories. Where these are stored as "
+    "codes, a program takes the codes for amounts without factor(x), C(x) or i.x, and says nothing. Write true numbers "
+    "as x alone.{where})"
 )
 """What the recipes take for granted: a code of a category is no amount."""
 RULES = (
@@ -67,11 +68,23 @@ def how_to(told: Mapping[str, Any]) -> list[str]:
         "",
         wrapped(f"{drawn} {columns}"),
         "",
+        *_stored(told.get("stored_as", {})),
         *_tests(told),
         "",
         *heading("Recipes"),
         *recipes(told),
     ]
+
+
+def _stored(stored: Mapping[str, str]) -> list[str]:
+    """Return which columns are numbers and which are codes, all by name: a program does not say; [] if not known."""
+    held = {kind: [name for name, of in stored.items() if of == kind] for kind in TOLD}
+    lines = [
+        textwrap.fill(f"{text}: {', '.join(held[kind])}.", WIDTH, initial_indent="  - ", subsequent_indent="    ")
+        for kind, text in TOLD.items()
+        if held[kind]
+    ]
+    return [*heading("How each column is stored"), *lines, ""] if lines else []
 
 
 def few_copies(copies: int) -> list[str]:
@@ -110,7 +123,8 @@ def recipes(told: Mapping[str, Any]) -> list[str]:
     """Return a few lines for each program that read the stacked file and fit one model, pooled."""
     name, drawn = told["file"], told["perturbed"]
     suffix, design = Path(name).suffix, _design(told)
-    found = [wrapped(_CODED), ""]
+    where = ' Which columns are which is said above, in "How each column is stored".' if told.get("stored_as") else ""
+    found = [wrapped(_CODED.format(where=where)), ""]
     if design is not None:
         found += [text for sentence in survey_recipes.said(design) for text in (wrapped(sentence), "")]
     found += _recipe_r(name, design)

@@ -24,7 +24,7 @@ STEM = "completed"
 """The name of a stacked file in its folder, without the suffix; also that of the folder."""
 _MOST_CATEGORIES = 1000
 """A column of more different texts than this stays text in a frame."""
-_WHOLE, _NUMBER = r"^(-?[1-9][0-9]{0,17}|0)$", r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
+_WHOLE, NUMBER = r"^(-?[1-9][0-9]{0,17}|0)$", r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
 """What is a number in a CSV file. 01 is a code: the number 1 would be another one's."""
 
 
@@ -181,7 +181,7 @@ class _Texts:
         found = pc.unique(column.cast(pa.string())).drop_null()
         self.any |= len(found) > 0
         self.whole = self.whole and bool(pc.all(pc.match_substring_regex(found, _WHOLE), min_count=0).as_py())
-        self.decimal = self.decimal and bool(pc.all(pc.match_substring_regex(found, _NUMBER), min_count=0).as_py())
+        self.decimal = self.decimal and bool(pc.all(pc.match_substring_regex(found, NUMBER), min_count=0).as_py())
         if self.values is not None:
             self.values |= set(found.to_pylist())
             if len(self.values) > _MOST_CATEGORIES:

@@ -105,14 +105,22 @@ def _fit(folder: Path, told: Mapping[str, Any], root: Path, data: str, mechanism
     elif told["records"] != released.num_rows:
         what = "the number of records is another one"
         problems.append(sentence(what, where=COMPLETED, got=told["records"], wanted=released.num_rows))
-    form = Stacked.of(columns_of(root / data, mechanism), mechanism, path.suffix)
+    form = _form(told, root, data, mechanism)
     said = {"perturbed": [n for n in form.true.names if n in form.perturbed], "columns": list(form.schema.names)}
     if "survey" in told and told["survey"] != survey_of(mechanism).get("survey"):  # earlier files do not record it
         problems.append(sentence("'survey' is not that of the release", where=COMPLETED))
+    if "stored_as" in told and told["stored_as"] != dict(form.stored_as):
+        problems.append(sentence("'stored_as' does not follow from the release", where=COMPLETED))
     what = "are not those of the release"
     problems += [sentence(f"{field!r} {what}", where=COMPLETED) for field in said if told[field] != said[field]]
     raise_all(ReleaseError, problems)
     return check_stacked(path, form, mechanism, released, told["copies"])
+
+
+def _form(told: Mapping[str, Any], root: Path, data: str, mechanism: Mechanism) -> Stacked:
+    """Return the form of the stacked file; earlier ones, which do not say how columns are stored, have another."""
+    columns, suffix = columns_of(root / data, mechanism), Path(told["file"]).suffix
+    return Stacked.of(columns, mechanism, suffix, earlier="stored_as" not in told)
 
 
 def _bytes(folder: Path, told: Mapping[str, Any], differing: list[DataError]) -> None:
@@ -152,7 +160,7 @@ def _redone(folder: Path, told: Mapping[str, Any], root: Path, data: str, mechan
     made = completion.complete(
         frame, mechanism, copies=told["copies"], seed=told["seed"], totals=totals, **told["settings"]
     )
-    form = Stacked.of(columns_of(root / data, mechanism), mechanism, path.suffix)
+    form = _form(told, root, data, mechanism)
     try:
         with formats.open_comparison(path, form.schema) as writer:
             for batch in stacked_batches(form, frame, made.frames):

@@ -142,6 +142,7 @@ def facts(path: Path, form: Stacked, mechanism: Mechanism, completed: completion
         "files": {},
         "perturbed": [n for n in form.true.names if n in form.perturbed],
         "columns": list(form.schema.names),
+        "stored_as": dict(form.stored_as),
         "problems": list(found.problems),
         "warnings": notes(found),
         "totals": totals_of(completed),
