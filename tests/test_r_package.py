@@ -397,3 +397,16 @@ def test_the_table_of_the_page_holds(compared: list[Compared | None], answers: l
     found = r_page.table(compared, answers)
     assert [line.rpartition(" | ")[0] for line in found] == [line.rpartition(" | ")[0] for line in wanted], r_page.HOW
     assert all(r_page.last(line) <= 100 * r_page.last(held) for line, held in zip(found[2:], wanted[2:], strict=True))
+
+
+@pytest.mark.r
+def test_numbers_of_a_statistical_program_are_the_texts_of_the_codebook(tmp_path: Path) -> None:
+    """Its files have 3 for the category "3.0"; a code such as "01" is no number."""
+    script = """
+    v <- list(name = "flc", categories = c("1.5", "3.0"), kind = "text", missing = "keep", size = 2)
+    stopifnot(identical(codes_of(c(3, 1.5, NA), v, FALSE), c(1, 0, NA)))
+    stopifnot(identical(codes_of(c("3.0", "1.5"), v, FALSE), c(1, 0)))
+    v$categories <- c("01", "02")
+    cat(class(try(codes_of(c(1, 2), v, FALSE), TRUE)))
+    """
+    assert run_r(tmp_path, script) == "try-error"

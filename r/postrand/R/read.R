@@ -80,8 +80,15 @@ keys_of <- function(values, kind) {
   as.character(values)
 }
 
+# Files of statistical programs have numbers for texts of numbers: 3 for "3.0". 01 is a code, and not the number 1.
+kind_of <- function(given, v) {
+  numbers <- grepl("^-?(0|[1-9][0-9]*)([.][0-9]+)?$", as.character(v$categories))
+  if (is.numeric(given) && v$kind == "text" && all(numbers)) "number" else v$kind
+}
+
 codes_of <- function(given, v, partly) {
-  code <- match(keys_of(given, v$kind), keys_of(v$categories, v$kind), incomparables = NA) - 1
+  kind <- kind_of(given, v)
+  code <- match(keys_of(given, kind), keys_of(v$categories, kind), incomparables = NA) - 1
   if (partly) code[!is.na(given) & as.character(given) == v$hidden] <- -1
   if (any(is.na(code) & !is.na(given))) {
     refuse("a value is not in the codebook", "give the data of this release, unchanged", quoted(v$name))
