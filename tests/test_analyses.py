@@ -20,6 +20,8 @@ from postrand.errors import SpecificationError
 from postrand.plan import load_plan
 from postrand.plan.analyses import Model, analyses_of
 from postrand.recoding.recode import Recode
+from postrand.workflow.advice_refusals import unanswerable
+from postrand.workflow.model_families import family_of
 
 BOOK = Codebook((Variable("pay", "other", type="double"), Variable("sex", "key", ("F", "M"))))
 USES = ["mean pay by sex", "table sex x area"]
@@ -70,6 +72,21 @@ def test_all_problems_of_the_section_are_told_at_once(section: object, words: li
     for problem, word in zip(told.value.problems, words, strict=True):
         assert problem.startswith("plan.toml [analysts]")
         assert word in problem
+
+
+def test_a_regression_can_name_its_family() -> None:
+    """A yes or no of numbers is fitted as a logistic regression unless a linear one is named; texts have no numbers."""
+    ill, sex = Variable("ill", "key", (0, 1), type="int64"), BOOK["sex"]
+    book = Codebook((ill, sex))
+    plain, named, wrong = analyses_of(
+        {"uses": ["model ill ~ sex", "linear model ill ~ sex", "poisson models sex ~ ill"]}, book, "[analysts]"
+    )
+    assert [family_of(book, one) for one in (plain, named, wrong)] == ["logistic", "linear", None]
+    assert [str(one) for one in (plain, named)] == ["model ill ~ sex", "linear model ill ~ sex"]
+    assert not [*unanswerable(book, plain), *unanswerable(book, named)]
+    ((why, fix),) = unanswerable(book, wrong)
+    assert why == "sex cannot be the response of a poisson regression"
+    assert fix == "name a logistic one, or leave the family out"
 
 
 def test_init_and_advise_write_what_is_named_into_their_plans(survey: Path) -> None:

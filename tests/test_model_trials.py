@@ -29,7 +29,8 @@ from postrand.report.table_worth import TableWorth
 from postrand.workflow import model_trials
 from postrand.workflow.advice_needs import needs_from
 from postrand.workflow.advice_refusals import require_known, require_tables
-from postrand.workflow.advice_uses import Estimated, _named, family_of
+from postrand.workflow.advice_uses import Estimated, _named
+from postrand.workflow.model_families import family_of
 from postrand.workflow.model_trials import Fits, simulated
 
 BOOK = Codebook(
@@ -160,6 +161,8 @@ def test_of_a_regression_is_told_how_many_effects_are_still_found(monkeypatch: p
         clear += np.abs(fit.value / fit.standard_error) > 1.96
     assert clear[1] > 5 > clear[2]
     assert (found.effects, found.kept, found.changed) == (2, 1, ())
+    assert found.still == tuple(clear[1:3])
+    assert f"still differs from 0 in most releases (in {clear[1]:g} and {clear[2]:g} of 10)" in str(found)
     said = "; of 2 effects that are clear (more than 3 standard errors) in the file as it is, only 1 still differs"
     assert said in str(found)
     assert [Fits(5000, 10, 10, (1.5,), effects=3, kept=kept).is_met for kept in (2, 1)] == [True, False]

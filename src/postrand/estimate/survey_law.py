@@ -151,7 +151,7 @@ class Undivided:
 
 
 NOT_DIVIDED = (
-    "leave out the finite population correction, and take replicate weights that were made without one: "
+    "leave out the finite population correction, and take replicate weights, if there are some, made without one: "
     "standard errors are then on the safe side"
 )
 """What to do where a variance is not divided into sampling and perturbation, and a finite population needs it."""

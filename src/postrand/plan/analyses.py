@@ -13,8 +13,10 @@ from postrand.support.inputs import is_names
 
 Use = Literal["tables", "means", "models"]
 Kind = Literal["table", "mean", "share", "model"]
+Named = Literal["", "linear", "logistic", "poisson", "multinomial"]
+"""The family of a regression; "": the first that its response can have."""
 
-_MODEL = re.compile(r"\s*(?:models?\s+)?([^~]+~[^~]+)")
+_MODEL = re.compile(r"\s*(?:(?:(linear|logistic|poisson|multinomial)\s+)?models?\s+)?([^~]+~[^~]+)")
 _TERMS = re.compile(r"[~+*:]")
 _MEAN = re.compile(r"\s*means?\s+(?:of\s+)?(\S.*?)(?:\s+by\s+(\S.*))?")
 _SHARE = re.compile(r"\s*shares?\s+(?:of\s+)?(\S.*?)\s+by\s+(\S.*)")
@@ -31,6 +33,8 @@ class Model:
 
     >>> str(Model(("wage", "educ", "sex"))), str(Model(("educ", "sex"), "table"))
     ('model wage ~ educ + sex', 'table educ x sex')
+    >>> str(Model(("ill", "sex"), family="linear")), Model(("ill", "sex"), family="linear").formula
+    ('linear model ill ~ sex', 'ill ~ sex')
     >>> str(Model(("wage", "educ", "sex"), "mean"))
     'mean wage by educ, sex'
     >>> str(Model(("ill", "sex"), "share"))
@@ -39,6 +43,7 @@ class Model:
 
     table: tuple[str, ...]
     kind: Kind = "model"
+    family: Named = ""
 
     @property
     def use(self) -> Use:
@@ -57,7 +62,13 @@ class Model:
             return f"table {' x '.join(self.table)}"
         if self.kind in ("mean", "share"):
             return f"{self.kind} {first}" + f" by {', '.join(rest)}" * bool(rest)
-        return f"model {first} ~ {' + '.join(rest)}"
+        return f"{self.family} model {self.formula}".strip()
+
+    @property
+    def formula(self) -> str:
+        """The formula of a regression: the response, and the sum of the others."""
+        first, *rest = self.table
+        return f"{first} ~ {' + '.join(rest)}"
 
 
 def is_named(text: str) -> bool:
@@ -81,10 +92,11 @@ def read(text: str, problems: list[str]) -> Model | None:
         parts = parts if of is None else [of[1], *_NAMES.split(of[2] or "")]
         names = tuple(dict.fromkeys(name for part in parts if (name := part.strip())))
         return Model(names, "mean" if mean else "share" if share else "table") if names else None
-    parts = [_CATEGORIES.sub(r"\1", part).strip() for part in _TERMS.split(text[found.start(1) :])]
+    parts = [_CATEGORIES.sub(r"\1", part).strip() for part in _TERMS.split(text[found.start(2) :])]
     table = tuple(dict.fromkeys(part for part in parts if part not in ("", "1", "0")))
     if len(table) > 1 and not any(sign in name for name in table for sign in "()"):
-        return Model(table)
+        family: Any = found[1] or ""
+        return Model(table, family=family)
     what, wanted = "a model is not of the form that is wanted", "for example 'model pay ~ sex + age', names and + alone"
     problems.append(sentence(what, got=repr(text), wanted=wanted))
     return None

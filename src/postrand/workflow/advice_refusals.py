@@ -16,9 +16,8 @@ from postrand.recoding.bands import Bands
 from postrand.support.column_wordings import NUMBERED_BANDS
 from postrand.workflow import asked_units
 from postrand.workflow.advice_needs import Limit, Needs, Precision
+from postrand.workflow.model_families import NUMBERS, families_of, family_of
 
-NUMBERS = ("int", "uint", "float", "double", "halffloat", "decimal")
-"""How types of numbers begin."""
 RELEASED = ("key", "sensitive", "other")
 Z95 = 1.959964
 _WEIGHT = "name the weight with --weight, or state the share of the population in the file: --sampling-fraction 0.01"
@@ -80,6 +79,15 @@ def unanswerable(book: Codebook, wanted: Precision | Model) -> Iterator[tuple[st
         elif _needs_categories(wanted, name) and not book[name].is_categorical:
             fix = "put it into bands with [[recodes]] in the codebook, or ask for a table without it"
             yield f"{name} has no categories", fix
+    yield from _without_family(book, wanted)
+
+
+def _without_family(book: Codebook, wanted: Precision | Model) -> Iterator[tuple[str, str]]:
+    """Yield that the response of a regression cannot be that of the family that is named."""
+    if isinstance(wanted, Model) and wanted.family and family_of(book, wanted) is None:
+        able = " or ".join(families_of(book[wanted.table[0]], book))
+        fix = f"name a {able} one, or leave the family out" if able else "ask for a table of it, or put it into bands"
+        yield f"{wanted.table[0]} cannot be the response of a {wanted.family} regression", fix
 
 
 def _needs_numbers(wanted: Precision | Model, name: str) -> bool:

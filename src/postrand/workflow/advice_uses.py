@@ -11,11 +11,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from postrand.codebook import Codebook
-from postrand.codebook.coding import category_numbers
-from postrand.codebook.variable import Variable
-from postrand.estimate.nominal import is_coded, names_only
+from postrand.estimate.nominal import is_coded
 from postrand.estimate.regression_data import FamilyName
-from postrand.estimate.regression_terms import answered
 from postrand.mechanism import Mechanism
 from postrand.mechanism.units import words_of
 from postrand.plan import Plan
@@ -35,8 +32,9 @@ from postrand.report.table_worth import (
 from postrand.support.column_wordings import NUMBERED_BANDS, OF_BANDS
 from postrand.support.showing import few
 from postrand.support.worth_basis import BASES
-from postrand.workflow.advice_refusals import NUMBERS, RELEASED, has_numbers
+from postrand.workflow.advice_refusals import RELEASED, has_numbers
 from postrand.workflow.design_refusals import refused_of
+from postrand.workflow.model_families import families_of
 from postrand.workflow.model_trials import Fits
 from postrand.workflow.plan_settings import shown_together
 from postrand.workflow.recoded_means import in_short
@@ -261,6 +259,7 @@ def _named(
             elif not fits.is_found:
                 told = f"{fits.why_not}: {told}"
             told += f". Next: {steps}" * (not fits.is_met)
+            told += "" if mechanism is None else _other_family(mechanism.require_codebook(), model, fits.family)
             short = fits.why_not or "because of the recodes" * fits.is_off
             yield Verdict(name, fits.is_met, told, on=fits.in_part, is_tried=True, short=short)
         elif model.kind != "model" and not {*model.table} & {*perturbed}:
@@ -273,6 +272,20 @@ def _named(
             yield _by_worth(name, worth)
 
 
+def _other_family(book: Codebook, model: Model, tried: FamilyName | None) -> str:
+    """Return how to try a regression of another family that its response can have; "" where one is named, or none can.
+
+    >>> from postrand.codebook import Variable
+    >>> book = Codebook((Variable("ill", "key", (0, 1), type="int64"), Variable("sex", "key", ("F", "M"))))
+    >>> _other_family(book, Model(("ill", "sex")), "logistic")
+    ". For a linear regression name 'linear model ill ~ sex'"
+    """
+    if tried is None or model.family:
+        return ""
+    others = (one for one in families_of(book[model.table[0]], book) if one not in (tried, "poisson"))
+    return next((f". For a {one} regression name '{one} model {model.formula}'" for one in others), "")
+
+
 def _by_worth(name: str, worth: TableWorth) -> Verdict:
     """Return what the table of a regression's perturbed variables is worth, where nothing was simulated."""
     if worth.effective_records is None:
@@ -280,19 +293,6 @@ def _by_worth(name: str, worth: TableWorth) -> Verdict:
     text = f"records that show its perturbed variables are worth {records_of(worth.effective_records)}"
     poor = f": of little use ({LITTLE})" * worth.is_of_little_use
     return Verdict(name, not poor, f"{text}, {BASES[EQUAL.basis]}{poor}; rare categories can still prevent a fit")
-
-
-def family_of(book: Codebook, model: Model) -> FamilyName | None:
-    """Return the family that a regression's response has first; None where it can be none.
-
-    >>> book = Codebook((Variable("ill", "key", ("no", "yes")), Variable("sex", "key", ("F", "M"))))
-    >>> family_of(book, Model(("ill", "sex")))
-    'logistic'
-    """
-    families: Mapping[str, FamilyName] = {
-        "logistic": "logistic", "multinomial": "multinomial", "linear and Poisson": "linear"
-    }  # fmt: skip
-    return next((families[one] for one in _families(book[model.table[0]], book)), None)
 
 
 def _means(plan: Plan, moved: Sequence[str], changed: Mapping[str, str]) -> Verdict:
@@ -316,26 +316,14 @@ def _means(plan: Plan, moved: Sequence[str], changed: Mapping[str, str]) -> Verd
 
 def _models(plan: Plan, moved: Sequence[str]) -> Verdict:
     """Return which variables can be the response of which family, and those that cannot be that of their numbers."""
-    families: dict[str, list[str]] = {"linear and Poisson": [], "logistic": [], "multinomial": []}
+    families: dict[FamilyName, list[str]] = {"linear": [], "logistic": [], "multinomial": []}
     for variable in plan.codebook.with_role(*RELEASED):
         if variable.name in moved:
             continue
-        for family in _families(variable, plan.codebook):
-            families[family].append(variable.name)
-    can = [f"{family} ones of {few(names)}" for family, names in families.items() if names]
+        for family in families_of(variable, plan.codebook):
+            families.get(family, []).append(variable.name)  # a Poisson one can be wherever a linear one can
+    said = {"linear": "linear and Poisson"}
+    can = [f"{said.get(family, family)} ones of {few(names)}" for family, names in families.items() if names]
     why = [f"no regression can have {few(moved)}, whose values move: {_INSTEAD.format('it')}"] if moved else []
     precise = "rare categories can prevent a fit, and how precise one is, only the release shows"
     return Verdict("models", not moved, "; ".join([*why, *can, precise]), tuple(moved))
-
-
-def _families(variable: Variable, book: Codebook) -> list[str]:
-    """Return which regressions can have a variable as their response; none can have texts and dates."""
-    of_numbers = ["linear and Poisson"]
-    if not variable.is_categorical:
-        return of_numbers if variable.type.startswith(NUMBERS) else []
-    numbers = category_numbers(variable)
-    measures = bool(numbers) and not (names_only(variable) or is_coded(book, variable.name))
-    if answered(variable).sum() == 2:  # of two bands an amount, but 0 and 1 are yes and no
-        is_amount = measures and variable.type != "bool" and not {*numbers} <= {0.0, 1.0}
-        return [*of_numbers * is_amount, "logistic"]
-    return of_numbers if measures else ["multinomial"]

@@ -16,9 +16,10 @@ from postrand.plan.analyses import Model, Use
 from postrand.workflow.advice_models import unfit
 from postrand.workflow.advice_needs import needs_from
 from postrand.workflow.advice_refusals import require_known, require_tables, unanswerable
-from postrand.workflow.advice_uses import Estimated, Verdict, family_of, model_worth, verdicts
+from postrand.workflow.advice_uses import Estimated, Verdict, model_worth, verdicts
 from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.known import Known
+from postrand.workflow.model_families import family_of
 from postrand.workflow.model_trials import MET, simulated
 from postrand.workflow.recoded_means import changed_in_groups
 
