@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postrand.codebook.codebook import Codebook
-from postrand.codebook.rules import Rule
+from postrand.codebook.rules import Rule, codes_of, nameable
 from postrand.errors import DataError, SpecificationError, raise_all, sentence
 from postrand.support.inputs import read_text
 from postrand.support.showing import counted, unshown
@@ -22,6 +22,8 @@ _LISTED = 10
 
 def read_rules(path: str | Path, codebook: Codebook) -> tuple[Rule, ...]:
     """Read a CSV table of rules: a column for each variable, a row for each forbidden combination, empty: any value.
+
+    Missing answers are not an empty entry but the text ``(missing)``, as in the codebook.
 
     Raises
     ------
@@ -55,7 +57,7 @@ def read_rules(path: str | Path, codebook: Codebook) -> tuple[Rule, ...]:
         elif not any(row):
             problems.append(sentence("an empty row forbids every record", where=where, fix="remove the row"))
         else:
-            known = {n: {str(c): c for c in codebook[n].categories} for n, _ in given}
+            known = {n: {str(c): c for c in nameable(codebook[n])} for n, _ in given}
             unknown = [n for n, text in given if text not in known[n]]
             problems += [
                 sentence(f"the text is not a category of {n!r}", where=where, fix="write it as in the codebook")
@@ -82,7 +84,7 @@ def check_records(counts: Mapping[tuple[str, ...], NDArray[Any]], codebook: Code
     problems = []
     for number, rule in enumerate(codebook.rules, 1):
         table = counts[rule.variables]
-        at = tuple([codebook[n].categories.index(v) for v in values] for n, values in rule.parts)
+        at = tuple(codes_of(codebook[n], values) for n, values in rule.parts)
         found = table[np.ix_(*at)].sum()
         if found > 0:
             where = f"rule {number}, of {', '.join(rule.variables)}"  # never its categories: one record could have them

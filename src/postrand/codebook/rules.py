@@ -1,7 +1,8 @@
 """Structural zeros: combinations of categories that cannot occur. They are refused in the file and never released.
 
 A rule lists categories of some variables. A record contradicts the rule if, in every variable of the rule, it has one
-of the listed categories. A missing value never contradicts a rule.
+of the listed categories. Missing answers that are a category (``missing = "category"``) are listed as ``(missing)``;
+any other missing value never contradicts a rule.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from postrand.codebook.variable import Scalar, Variables
+from postrand.codebook.variable import MISSING, Scalar, Variable, Variables
 from postrand.errors import SpecificationError, nearest, sentence
 
 MAX_CELLS = 1 << 22
@@ -23,7 +24,7 @@ MAX_CELLS = 1 << 22
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Forbid every combination of the listed categories, one list for each variable.
+    """Forbid every combination of the listed categories, one list for each variable; :func:`nameable` says which.
 
     Raises
     ------
@@ -67,8 +68,30 @@ class Rule:
         """Return which records, given by the codes (n,) of the rule's variables, the rule forbids."""
         found = np.ones(len(codes[self.variables[0]]), dtype=bool)
         for name, values in self.parts:
-            found &= np.isin(codes[name], [codebook[name].categories.index(v) for v in values])
+            found &= np.isin(codes[name], codes_of(codebook[name], values))
         return found
+
+
+def nameable(variable: Variable) -> tuple[Scalar, ...]:
+    """Return what rules can name of a variable, in the order of its codes: its categories, then ``(missing)``.
+
+    The text stands for missing answers where these are a category. A category of the same text goes before it, as it
+    did when rules could not name missing answers: no rule changes its meaning, and of such a variable none names them.
+    A label of that text has no say: rules name categories.
+
+    >>> nameable(Variable("cause", role="key", categories=(1, 2), missing="category"))
+    (1, 2, '(missing)')
+    >>> nameable(Variable("cause", role="key", categories=("A", "(missing)"), missing="category"))
+    ('A', '(missing)')
+    """
+    is_named = variable.missing == "category" and MISSING not in variable.categories
+    return (*variable.categories, MISSING) if is_named else variable.categories
+
+
+def codes_of(variable: Variable, values: Iterable[Scalar]) -> list[int]:
+    """Return the codes of what a rule lists of a variable; ValueError for what no rule of it can name."""
+    known = nameable(variable)
+    return [known.index(value) for value in values]
 
 
 def rule_problems(rules: Sequence[Rule], codebook: Variables) -> Iterable[str]:
@@ -81,11 +104,9 @@ def rule_problems(rules: Sequence[Rule], codebook: Variables) -> Iterable[str]:
                 sound = False
                 yield sentence(f"no variable {name!r} in the codebook{nearest(name, codebook.names)}", where=where)
                 continue
-            known = codebook[name].categories
-            for value in values:
-                if value not in known or type(value) is not type(known[0]):
-                    sound = False
-                    yield _unknown(value, name, {str(c): c for c in known}, where)
+            unknown = _unknown(codebook[name], values)
+            sound = sound and not unknown
+            yield from (_unknown_text(value, codebook[name], where) for value in unknown)
     if sound:
         groups = linked(rules)
         place = {name: i for i, names in enumerate(groups) for name in names}
@@ -154,6 +175,15 @@ def _size(codebook: Variables, names: Iterable[str]) -> int:
     return math.prod(codebook[name].size for name in names)
 
 
-def _unknown(value: object, name: str, known: Mapping[str, Any], where: str) -> str:
-    what = f"{value!r} is not a category of {name!r}{nearest(str(value), known)}"
+def _unknown(variable: Variable, values: Iterable[Scalar]) -> list[Scalar]:
+    """Return the values that no rule can name; a number is no truth value, though they are equal."""
+    known = [(type(value), value) for value in nameable(variable)]  # what a file holds may have no hash
+    return [value for value in values if (type(value), value) not in known]
+
+
+def _unknown_text(value: Scalar, variable: Variable, where: str) -> str:
+    if value == MISSING:
+        what, fix = f"missing answers of {variable.name!r} are no category", "set its missing = 'category'"
+        return sentence(what, where=where, fix=f"{fix}, or leave {MISSING} out of the rule")
+    what = f"{value!r} is not a category of {variable.name!r}{nearest(str(value), map(str, nameable(variable)))}"
     return sentence(what, where=where, fix="write it as in the codebook")

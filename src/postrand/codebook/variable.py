@@ -31,6 +31,10 @@ MISSING_POLICIES: tuple[str, ...] = get_args(MissingPolicy)
 MAX_CATEGORIES = 100_000
 
 
+MISSING = "(missing)"
+"""The text of missing answers that are a category, in tables and rules."""
+
+
 _LISTS = ("categories", "labels", "missing_codes")
 
 
@@ -99,7 +103,7 @@ class Variable:
     def code_labels(self) -> tuple[str, ...]:
         """A text for each code 0..S-1, the missing one last."""
         texts = self.labels or tuple(str(c) for c in self.categories)
-        return (*texts, "(missing)") if self.missing == "category" else texts
+        return (*texts, MISSING) if self.missing == "category" else texts
 
 
 def _variable_problems(v: Variable) -> Iterable[str]:

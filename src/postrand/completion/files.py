@@ -99,7 +99,7 @@ class Stacked:
         perturbed = frozenset(mechanism.variables)
         schema = pa.schema([*heads, *fields])
         stored = stored_as(schema, book, numbers, suffix)
-        return cls(Codebook(kept, book.rules), perturbed, numbers, schema, stored)
+        return cls(Codebook(kept), perturbed, numbers, schema, stored)
 
     @property
     def codebook(self) -> Codebook:
@@ -248,7 +248,7 @@ class _Check:
         each = ((v, batch.column(v.name), held.column(v.name)) for v in self.form.true.variables)
         arrays = [self._rebuilt(variable, column, shown, copy, codes) for variable, column, shown in each]
         drawn = {name: code[copy > 0] for name, code in codes.items()}
-        if self.form.true.rules and (copy > 0).any() and forbidden(self.given, drawn, self.form.true.rules).any():
+        if self.given.rules and (copy > 0).any() and forbidden(self.given, drawn, self.given.rules).any():
             raise DataError(sentence("a copy has a combination that a rule of the codebook forbids", fix=_FIX))
         return pa.RecordBatch.from_arrays([batch.column(COPY), batch.column(RECORD), *arrays], names=batch.schema.names)
 

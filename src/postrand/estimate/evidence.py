@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from postrand.codebook import Codebook, Variable, not_released
 from postrand.codebook.coding import encode
+from postrand.codebook.rules import codes_of
 from postrand.data import frames
 from postrand.data.described import released_table
 from postrand.errors import DataError, EstimationError, PostrandError, SpecificationError, sentence
@@ -159,7 +160,7 @@ def _rules(book: Codebook, described: Sequence[ModelVariable], clear: Mapping[st
     marked = np.ones((len(open_), len(described), max(variable.size for variable in described)), dtype=bool)
     for row, rule in zip(marked, open_, strict=True):
         for name, values in rule.parts:
-            listed = {book[name].categories.index(value) for value in values}
+            listed = {*codes_of(book[name], values)}
             members = (
                 clear[name].members if name in clear else [(code,) for code in range(described[places[name]].size)]
             )

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from postrand.codebook import Variable
 from postrand.codebook.coding import index_values, is_null, to_floats
-from postrand.codebook.rules import Rule
+from postrand.codebook.rules import Rule, nameable
 from postrand.data.frame_columns import dictionary_of
 
 MOST_BINS = 24
@@ -56,11 +56,12 @@ def of_categories(codes: NDArray[np.integer], variable: Variable, rules: Sequenc
     counts = np.append(counts[1:], counts[0])  # a missing value that is kept is one more code, the last
     occurring = np.flatnonzero(counts)
     groups: list[tuple[int, ...]] = [(int(code),) for code in occurring]
+    named = nameable(variable)
     if len(occurring) > MOST_CATEGORIES:
         frequent = occurring[np.argsort(-counts[occurring], kind="stable")[: MOST_CATEGORIES - 1]]
         rare: dict[tuple[bool, ...], list[int]] = {}
         for code in np.setdiff1d(occurring, frequent).tolist():
-            value = variable.categories[code] if code < len(variable.categories) else None
+            value = named[code] if code < len(named) else None
             said = tuple(value in dict(rule.parts).get(variable.name, ()) for rule in rules)
             rare.setdefault(said, []).append(code)
         groups = [(int(code),) for code in np.sort(frequent)] + [tuple(held) for held in rare.values()]

@@ -40,7 +40,7 @@ MAX_CASES = 1 << 16  # strata, or pairs of rows, that are tried one by one
 INFINITE = Decimal("Infinity")
 TINY, SLACK = Decimal("1e-40"), Decimal("1e-9")
 LEVEL = 1e-9  # a right release is refused by the test of the margins with at most this probability
-NOT_RELEASED = "(not released)"
+NOT_RELEASED, NO_ANSWER = "(not released)", "(missing)"
 VERSION = re.compile(
     r"(\d{1,4}(?:\.\d{1,4}){1,2})((a|b|rc)\d{1,4})?(\.post\d{1,4})?(\.dev\d{1,4})?(\+[a-z0-9.]{1,40})?"
 )
@@ -760,7 +760,7 @@ def check_codebook(release: Release) -> None:
     for rule in release.book.get("rules", []):
         need(len(rule) > 0 and set(rule) <= set(names), "a rule names a variable that is not released")
         for name, values in rule.items():
-            known = release.columns[name].get("categories") or []
+            known = _nameable(release.columns[name])
             need(all(v in known for v in _listed(values)), f"a rule names no category of {safe(name)}")
     kinds = {"recodes": "2", "survey": "3"}
     for field, least in kinds.items():
@@ -776,6 +776,15 @@ def _key(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return value if isinstance(value, str) else repr(value)
+
+
+def _nameable(variable: dict[str, Any]) -> list[Any]:
+    """Return what rules can name, in the order of codes: missing answers are a category after all others, if they are.
+
+    A category of the same text goes before them.
+    """
+    categories = variable.get("categories") or []
+    return [*categories, NO_ANSWER] if categories and variable.get("missing") == "category" else categories
 
 
 def _listed(values: list[Any]) -> list[Any]:
@@ -836,7 +845,7 @@ def _rules(release: Release) -> Iterator[dict[str, set[int]]]:
     for rule in release.book.get("rules", []):
         codes = {}
         for name, values in rule.items():
-            known = list(map(_key, release.columns[name]["categories"]))
+            known = list(map(_key, _nameable(release.columns[name])))
             codes[name] = {known.index(_key(value)) for value in _listed(values)}
         yield codes
 
