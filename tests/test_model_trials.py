@@ -161,8 +161,9 @@ def test_of_a_regression_is_told_how_many_effects_are_still_found(monkeypatch: p
         clear += np.abs(fit.value / fit.standard_error) > 1.96
     assert clear[1] > 5 > clear[2]
     assert (found.effects, found.kept, found.changed) == (2, 1, ())
-    assert found.still == tuple(clear[1:3])
-    assert f"still differs from 0 in most releases (in {clear[1]:g} and {clear[2]:g} of 10)" in str(found)
+    assert [many for _, many in found.still] == clear[1:3].tolist()
+    each = " and ".join(f"{name} in {many}" for name, many in found.still)
+    assert f"still differs from 0 in most releases ({each} of 10)" in str(found)
     said = "; of 2 effects that are clear (more than 3 standard errors) in the file as it is, only 1 still differs"
     assert said in str(found)
     assert [Fits(5000, 10, 10, (1.5,), effects=3, kept=kept).is_met for kept in (2, 1)] == [True, False]

@@ -215,7 +215,8 @@ class Needs:
         limits = [f"{one}{ASSUMED * one.is_assumed}: {MEANINGS[one.measure]}" for one in self.asked]
         told = [("attacker", f"{self.attacker}: {ATTACKERS[self.attacker]}"), *(("limit", text) for text in limits)]
         if self.perturb_also:
-            told.append(("perturb", f"{', '.join(self.perturb_also)} too, which figures of risk do not count as known"))
+            also = ", ".join(self.perturb_also)
+            told.append(("perturb", f"{also} too; figures of risk are of who does not know their true values"))
         if self.policy is not None:
             many = len(self.policy.rules)
             told.append(("policy", f"{self.policy.named}: {many} rule{'s' * (many > 1)}"))

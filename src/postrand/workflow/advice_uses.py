@@ -325,5 +325,6 @@ def _models(plan: Plan, moved: Sequence[str]) -> Verdict:
     said = {"linear": "linear and Poisson"}
     can = [f"{said.get(family, family)} ones of {few(names)}" for family, names in families.items() if names]
     why = [f"no regression can have {few(moved)}, whose values move: {_INSTEAD.format('it')}"] if moved else []
-    precise = "rare categories can prevent a fit, and how precise one is, only the release shows"
+    precise = "rare categories can prevent a fit; how precise one is, is not known before the release: name one to try "
+    precise += "it, as with --use 'model pay ~ sex + age'"
     return Verdict("models", not moved, "; ".join([*why, *can, precise]), tuple(moved))

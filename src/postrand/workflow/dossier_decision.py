@@ -177,7 +177,7 @@ def _guess_rows(figures: PlanFigures, most: int) -> Iterator[RiskRow]:
             share, right, without = one.open
             of = f" of the {of_hundred(share)} of 100 whose keys do not tell it"
         measure = f"{cut(one.name, _NAME)}{of} ({of_hundred(without)} without the record)"
-        measure += f"; {few(rest)}: further below" * (bool(rest) and one is shown[-1])
+        measure += f"; of {few(rest)}: in the sentences" * (bool(rest) and one is shown[-1])
         yield RiskRow(measure, who, "100", of_hundred(right), (1.0, right), "100" * bool(figures.as_is))
 
 

@@ -29,8 +29,8 @@ class Guess:
     With the shares p of the file, and of a split for each subset T by itself, because a record shows which one it is,
     ``right`` is ``Σ_T π_T Σ_j max_i p_i M_T[i, j]``, where a subset that does not show the variable has ``max_i p_i``,
     which is ``blind``. ``sure`` are answers with their largest posterior ``max_Tj p_i M_T[i, j] / Σ_i p_i M_T[i, j]``,
-    largest first: of two answers both, else the first. ``shown`` is the share of the records that show the variable.
-    Confidential.
+    largest first: of two answers both, else the first; ``some_none``: some persons have no answer. ``shown`` is the
+    share of the records that show the variable. Confidential.
     """
 
     name: str
@@ -38,6 +38,7 @@ class Guess:
     blind: float
     sure: tuple[tuple[str, float], ...]
     shown: float = 1.0
+    some_none: bool = False
 
     @property
     def right_shown(self) -> float:
@@ -77,7 +78,8 @@ def _guess(variable: Variable, prior: FloatArray, laws: Sequence[tuple[float, Fl
     surest = answers[np.argsort(-sure[answers], kind="stable")]
     told = surest if surest.size <= TWO else surest[:1]
     said = tuple((str(variable.code_labels[i]), float(sure[i])) for i in told)
-    return Guess(variable.name, right, blind, said, shown)
+    some_none = bool(prior.sum() > prior[answers].sum())
+    return Guess(variable.name, right, blind, said, shown, some_none)
 
 
 def _laws(mechanism: Mechanism, book: Codebook, name: str) -> list[tuple[float, FloatArray]]:
@@ -121,7 +123,7 @@ def guessed_in_words(found: Sequence[Guess], persons: str = "persons", facts: Se
     about 86 with its released value. By somebody who also knows the keys: 85 without the record, about 88 with the
     whole record; of the persons whose keys do not tell it already (30 of 100): 60 without, about 70 with. By the value
     alone nobody is surer than 93.1% that it is yes, 50% that it is no; with the keys and the whole record somebody is
-    more than 95% sure of about 72 of 100 persons, with the keys alone of 70.
+    more than 95% sure of about 72 of 100 persons, of 70 of these from the keys alone.
     Guesses of ill by somebody who knows which record is a person's, right of 100 persons: 55 without the record, about
     60 with its released value (40% of the records show it: of 100 of these persons about 67). Who guesses knows how
     frequent values are. Who knows more of a person can be surer: only the claims bound it.
@@ -153,7 +155,7 @@ def guessed_in_words(found: Sequence[Guess], persons: str = "persons", facts: Se
                 text += f"; of the {persons} whose keys do not tell it already ({of_hundred(apart.share)} of 100): "
                 text += f"{of_hundred(apart.without)} without, about {of_hundred(apart.right)} with"
             share = f"with the keys and the whole record somebody is more than {SURE:.0%} sure of about "
-            alone = "" if apart is None else f", with the keys alone of {of_hundred(1 - apart.share)}"
+            alone = "" if apart is None else f", of {of_hundred(1 - apart.share)} of these from the keys alone"
             sure += [f"{share}{of_hundred(both.sure)} of 100 {persons}{alone}"] * (both.sure > 0)
         yield f"{'. '.join([text, *filter(None, [capital('; '.join(sure))])])}.{after * (one is found[:NAMED][-1])}"
 
@@ -175,4 +177,11 @@ def _no_less(told: Told, own: Guess) -> Told:
 
 
 def _sure(one: Guess) -> str:
-    return ", ".join(f"{of_hundred(share, most=True)}% that it is {label}" for label, share in one.sure)
+    """Return how sure somebody can be of answers.
+
+    >>> _sure(Guess("cause", 0.75, 0.72, (("heart", 0.619),), some_none=True))
+    '62% that it is heart, the surest answer (of who has none somebody can be surer)'
+    """
+    text = ", ".join(f"{of_hundred(share, most=True)}% that it is {label}" for label, share in one.sure)
+    text += ", the surest answer" * (len(one.sure) < TWO)
+    return text + " (of who has none somebody can be surer)" * one.some_none

@@ -90,7 +90,7 @@ class Fits:
     is_part: bool = False
     effects: int = 0
     kept: int = 0
-    still: tuple[int, ...] = ()
+    still: tuple[tuple[str, int], ...] = ()
     changed: tuple[Changed, ...] = ()
     is_off: bool = False
     before: int | None = None
@@ -195,16 +195,15 @@ class Fits:
     def _counted(self) -> str:
         """In how many releases each effect differs from 0, most first: ten releases tell 6 from 4 by chance alone.
 
-        >>> Fits(5000, 10, 10, effects=3, kept=2, still=(6, 10, 2))._counted
-        ' (in 10, 6 and 2 of 10)'
+        >>> Fits(5000, 10, 10, effects=3, kept=2, still=(("sex", 6), ("age", 10), ("job", 2)))._counted
+        ' (age in 10, sex in 6 and job in 2 of 10)'
         """
         if not self.still:
             return ""
-        first, last = sorted(self.still, reverse=True)[:SHOWN], f" of {self.trials})"
-        rest = len(self.still) - len(first)
-        if rest:
-            return f" (in {', '.join(map(str, first))} and fewer{last}"
-        return f" (in {listed(list(map(str, first)))}{last}"
+        each = [f"{name} in {many}" for name, many in sorted(self.still, key=lambda one: -one[1])]
+        rest = len(each) - SHOWN
+        told = listed(each) if rest <= 0 else f"{', '.join(each[:SHOWN])}, {rest} more in fewer"
+        return f" ({told} of {self.trials})"
 
     @property
     def recoded(self) -> str:
@@ -367,7 +366,7 @@ def _told(fits: Fits, base: _Found, tried: Sequence[_Found | str], before: _Foun
     if fits.kind != "model":
         return fits
     clear, seen = base.clear(CLEAR), [name for one in found for name in one.clear()]
-    still = tuple(seen.count(name) for name in clear)
+    still = tuple((name, seen.count(name)) for name in clear)
     kept = [name for name in clear if 2 * seen.count(name) > len(tried)]
     changed = () if before is None else changed_effects(before.effects, base.effects, half)
     is_off = any(one.is_off for one in changed)
