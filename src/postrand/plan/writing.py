@@ -41,9 +41,10 @@ missing_codes  categories that mean "no answer": tables show each of them, means
             categories.
 
 Combinations that cannot occur are refused in the file and never released. Write one [[rules]] table for each,
-below the variables, for example  age = ["0-14", "15"]  and  marital_status = "Widowed".  Or write, above the
+below the variables, for example  age = ["0-14", "15"]  and  marital_status = "Widowed".  "(missing)" names missing
+answers of a variable with missing = "category":  dead = "yes"  and  cause = "(missing)".  Or write, above the
 variables, rules_file = "rules.csv": a table with a column for each variable and a row for each combination
-(empty: any value).
+(empty: any value; missing answers are the text).
 
 Columns can be recoded before anything else: write one [[recodes]] table for each result, with variable, from (the
 column of the file, if it has another name) and, for example, bands = [0, 15, 30], rounding = 100, top = 85 (top

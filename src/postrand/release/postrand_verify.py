@@ -760,8 +760,7 @@ def check_codebook(release: Release) -> None:
     for rule in release.book.get("rules", []):
         need(len(rule) > 0 and set(rule) <= set(names), "a rule names a variable that is not released")
         for name, values in rule.items():
-            known = _nameable(release.columns[name])
-            need(all(v in known for v in _listed(values)), f"a rule names no category of {safe(name)}")
+            _codes(name, release.columns[name], values)
     kinds = {"recodes": "2", "survey": "3"}
     for field, least in kinds.items():
         need(field not in release.book or release.book["schema"][-1] >= least, f"{field} need a later schema")
@@ -778,17 +777,13 @@ def _key(value: Any) -> str:
     return value if isinstance(value, str) else repr(value)
 
 
-def _nameable(variable: dict[str, Any]) -> list[Any]:
-    """Return what rules can name, in the order of codes: missing answers are a category after all others, if they are.
-
-    A category of the same text goes before them.
-    """
-    categories = variable.get("categories") or []
-    return [*categories, NO_ANSWER] if categories and variable.get("missing") == "category" else categories
-
-
-def _listed(values: list[Any]) -> list[Any]:
-    return values if isinstance(values, list) else [values]
+def _codes(name: str, variable: dict[str, Any], values: Any) -> set[int]:
+    """Return the codes that a rule lists; missing answers that are one come last, after a category of their text."""
+    held, listed = variable.get("categories") or [], values if isinstance(values, list) else [values]
+    known = [*held, NO_ANSWER] if held and variable.get("missing") == "category" else held
+    keys = [*map(_key, known)]
+    need(all(v in known and _key(v) in keys for v in listed), f"a rule names no category of {safe(name)}")
+    return {keys.index(_key(v)) for v in listed}
 
 
 def check_mechanism(release: Release) -> str | None:
@@ -843,11 +838,7 @@ def check_mechanism(release: Release) -> str | None:
 def _rules(release: Release) -> Iterator[dict[str, set[int]]]:
     """Yield each rule as its variables, with the codes that do not go together."""
     for rule in release.book.get("rules", []):
-        codes = {}
-        for name, values in rule.items():
-            known = list(map(_key, _nameable(release.columns[name])))
-            codes[name] = {known.index(_key(value)) for value in _listed(values)}
-        yield codes
+        yield {name: _codes(name, release.columns[name], values) for name, values in rule.items()}
 
 
 def _breaks(law: Law, release: Release) -> bool:
