@@ -94,9 +94,9 @@ def test_missing_answers_that_are_no_category_are_refused_in_rules(missing: str)
     with pytest.raises(SpecificationError, match=wanted):
         Codebook((DEATH, plain), RULES)
     with pytest.raises(
-        SpecificationError, match=r"'\(mising\)' is not a category of 'cause' \(did you mean '\(missing"
+        SpecificationError, match=r"'\(Missing\)' is not a category of 'cause' \(did you mean '\(missing"
     ):
-        Codebook((DEATH, CAUSE), [Rule({"death": 1, "cause": "(mising)"})])
+        Codebook((DEATH, CAUSE), [Rule({"death": 1, "cause": "(Missing)"})])
 
 
 def test_a_category_of_the_same_text_is_meant_as_it_always_was() -> None:
