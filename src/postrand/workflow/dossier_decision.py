@@ -169,8 +169,7 @@ def _guess_rows(figures: PlanFigures, most: int) -> Iterator[RiskRow]:
     What the record adds most to comes first; of the persons whose keys do not tell it, where it adds more to these.
     """
     who = figures.words(GUESSING_KEYS if facts_in(figures.risks) else GUESSING)
-    found = sorted(figures.guesses, key=lambda one: -one.gain)
-    shown, rest = found[:most], [cut(one.name, _NAME) for one in found[most:]]
+    shown, rest = figures.guesses[:most], [cut(one.name, _NAME) for one in figures.guesses[most:]]
     for one in shown:
         right, without, of = one.right, one.without, ""
         if one.open is not None and one.is_of_open:

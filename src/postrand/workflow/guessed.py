@@ -130,41 +130,46 @@ def guessed_in_words(found: Sequence[Guess], persons: str = "persons", facts: Se
     """
     if not found:
         return
-    gains = {one.name: one.gain for one in best_guesses(found, facts)}
-    found = sorted(found, key=lambda one: -gains[one.name])
-    rest = [one.name for one in found[NAMED:]]
+    own, known, best = {one.name: one for one in found}, {one.name for one in facts}, best_guesses(found, facts)
+    rest = [one.name for one in best[NAMED:]]
     after = f" {few(rest)} can be guessed, too." * bool(rest)
     after += " From all released values of the record a guess can be surer." * (not facts)
     after += " Who guesses knows how frequent values are. Who knows more of a person can be surer: only the claims "
     after += "bound it."
-    known = {one.name for one in facts}
-    told = {best.name: best for best in best_guesses(found, facts) if best.name in known}
-    for one in found[:NAMED]:
-        text = (
-            f"Guesses of {one.name} by somebody who knows which record is a person's, right of 100 {persons}: "
-            f"{of_hundred(one.blind)} without the record, about {of_hundred(one.right)} with its released value"
-        )
-        if one.shown < 1:
-            text += f" ({one.shown:.0%} of the records show it: of 100 of these {persons} about "
-            text += f"{of_hundred(one.right_shown)})"
-        both, sure = told.get(one.name), [f"By the value alone nobody is surer than {_sure(one)}"] * bool(one.sure)
-        if both is not None:
-            text += f". By somebody who also knows the keys: {of_hundred(both.without)} without the record, about "
-            text += f"{of_hundred(both.right)} with the whole record"
-            if (apart := both.open) is not None:
-                text += f"; of the {persons} whose keys do not tell it already ({of_hundred(apart.share)} of 100): "
-                text += f"{of_hundred(apart.without)} without, about {of_hundred(apart.right)} with"
-            share = f"with the keys and the whole record somebody is more than {SURE:.0%} sure of about "
-            alone = "" if apart is None else f", of {of_hundred(1 - apart.share)} of these from the keys alone"
-            sure += [f"{share}{of_hundred(both.sure)} of 100 {persons}{alone}"] * (both.sure > 0)
-        yield f"{'. '.join([text, *filter(None, [capital('; '.join(sure))])])}.{after * (one is found[:NAMED][-1])}"
+    *others, last = (_guessed(own[one.name], one if one.name in known else None, persons) for one in best[:NAMED])
+    yield from (*others, last + after)
+
+
+def _guessed(one: Guess, both: Told | None, persons: str) -> str:
+    """Return what is guessed of a variable; ``both``: by who knows the keys, too, if that is known."""
+    text = (
+        f"Guesses of {one.name} by somebody who knows which record is a person's, right of 100 {persons}: "
+        f"{of_hundred(one.blind)} without the record, about {of_hundred(one.right)} with its released value"
+    )
+    if one.shown < 1:
+        text += f" ({one.shown:.0%} of the records show it: of 100 of these {persons} about "
+        text += f"{of_hundred(one.right_shown)})"
+    sure = [f"By the value alone nobody is surer than {_sure(one)}"] * bool(one.sure)
+    if both is not None:
+        text += f". By somebody who also knows the keys: {of_hundred(both.without)} without the record, about "
+        text += f"{of_hundred(both.right)} with the whole record"
+        if (apart := both.open) is not None:
+            text += f"; of the {persons} whose keys do not tell it already ({of_hundred(apart.share)} of 100): "
+            text += f"{of_hundred(apart.without)} without, about {of_hundred(apart.right)} with"
+        share = f"with the keys and the whole record somebody is more than {SURE:.0%} sure of about "
+        alone = "" if apart is None else f", of {of_hundred(1 - apart.share)} of these from the keys alone"
+        sure += [f"{share}{of_hundred(both.sure)} of 100 {persons}{alone}"] * (both.sure > 0)
+    return f"{'. '.join([text, *filter(None, [capital('; '.join(sure))])])}."
 
 
 def best_guesses(found: Sequence[Guess], facts: Sequence[Told]) -> tuple[Told, ...]:
-    """Return the best guesses of each variable, of who knows the keys, too, where ``facts`` say it."""
+    """Return the best guesses of each variable, of who knows the keys, too, where ``facts`` say it.
+
+    Those to which the record adds most come first.
+    """
     told = {one.name: one for one in facts}
-    own = (Told(one.name, one.right, one.blind) for one in found)
-    return tuple(_no_less(told.get(one.name, plain), one) for one, plain in zip(found, own, strict=True))
+    best = (_no_less(told.get(one.name, Told(one.name, one.right, one.blind)), one) for one in found)
+    return tuple(sorted(best, key=lambda one: -one.gain))
 
 
 def _no_less(told: Told, own: Guess) -> Told:
