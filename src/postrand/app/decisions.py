@@ -27,7 +27,8 @@ USUAL_COPIES = 20
 class Opened:
     """An opened file: drafts of its columns in file order, and the counts of one pass.
 
-    ``missing[j]`` is the number of missing values of column j, with those that mean "no answer".
+    ``missing[j]`` is the number of missing values of column j, with those that mean "no answer". ``names`` are the
+    columns in file order.
     """
 
     path: Path | File
@@ -36,11 +37,10 @@ class Opened:
     drafts: tuple[Mapping[str, Any], ...]
     missing: tuple[int, ...]
     is_demo: bool = False
+    names: tuple[str, ...] = field(init=False)
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The columns in file order."""
-        return tuple(d["name"] for d in self.drafts)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", tuple(d["name"] for d in self.drafts))
 
 
 @dataclass(frozen=True, slots=True)

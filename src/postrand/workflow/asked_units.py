@@ -63,7 +63,8 @@ def contradictions(
 
     ``numbers`` are the same records, their quantities read as the file's settings say: with a decimal comma.
     """
-    roles = {d["name"]: d["role"] for d in drafts if d["name"] in sample.table.column_names}
+    known = {*sample.table.column_names}
+    roles = {d["name"]: d["role"] for d in drafts if d["name"] in known}
     for name in [name for name, role in roles.items() if role == "household"]:
         try:
             identities(sample.table.column(name).combine_chunks(), name)

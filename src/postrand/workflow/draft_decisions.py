@@ -120,7 +120,8 @@ def settled_by(
     ``links`` of the file, those count that a release refuses, whatever few records each value has.
     """
     clear = [d["name"] for d in drafts if _may_leave(d) and d["name"] not in perturbed]
-    held = [name for name in clear if name in sample.table.column_names]
+    known = {*sample.table.column_names}
+    held = [name for name in clear if name in known]
     found = settling(sample, [d["name"] for d in drafts if d.get("categories")], perturbed, held)
     return found | _linked(sample, links, perturbed, held, found)
 

@@ -52,8 +52,9 @@ def proposed(
     ``carried`` are not looked at: weights, for example. A function of a perturbed variable gets the role ``drop``. What
     has to stay is one joint fact, and gets one block. Of other links a note tells.
     """
-    looked = [d["name"] for d in drafts if d["role"] not in _NOT_LOOKED_AT and d["name"] not in carried]
-    columns = columns_of(sample, [name for name in looked if name in sample.table.column_names], _household(drafts))
+    looked = {d["name"]: None for d in drafts if d["role"] not in _NOT_LOOKED_AT and d["name"] not in carried}
+    known = {*sample.table.column_names}
+    columns = columns_of(sample, [name for name in looked if name in known], _household(drafts))
     columns = {name: column for name, column in columns.items() if not is_id(column)}
     found = links(columns)
     parent = {link.variables[0]: link.of[0] for link in found if _is_exact(link) and len(link.of) == 1}

@@ -33,7 +33,8 @@ def repeated(sample: Sampled, drafts: Sequence[Mapping[str, Any]]) -> dict[str, 
     are the same in all or nearly all records of a value, far beyond chance, and of which none follows from another.
     Of a sample of a large file fewer values repeat, and none may be found.
     """
-    held = {d["name"]: d for d in drafts if d["name"] in sample.table.column_names}
+    known = {*sample.table.column_names}
+    held = {d["name"]: d for d in drafts if d["name"] in known}
     codes = {name: sample.codes(name)[0] for name in held}
     found = {}
     for name, draft in held.items():
