@@ -34,7 +34,8 @@ class Others:
 
     def density(self, rows: IntArray) -> FloatArray:
         """Return ``q`` of released cells, shape (m, B) → (m,)."""
-        return _Cells.of(rows, [law.shape[1] for law in self.laws]).density(self.shares, self.laws)
+        cells = _Cells.of(rows, [law.shape[1] for law in self.laws])
+        return cells.density(self.shares, np.concatenate([law.T for law in self.laws]))
 
     def draw(self, size: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
         """Draw ``size`` records independently from the distribution; return the cells (m, B) and how many are in each.
@@ -83,37 +84,36 @@ def others(rows: IntArray, counts: IntArray, sizes: Sequence[int], *, classes: i
     if rows.shape[0] > MOST_CELLS:
         some = rng.choice(rows.shape[0], MOST_CELLS, replace=False)
         rows, counts = rows[some], counts[some]
-    laws = [m * rng.gamma(5.0, 0.2, (classes, m.size)) for m in margins]
-    laws = [law / law.sum(axis=1, keepdims=True) for law in laws]
-    shares, starts = np.full(classes, 1 / classes), np.cumsum([0, *sizes])
-    if len(sizes) > 1 and classes > 1:
-        cells = _Cells.of(rows, sizes)
-        pairs = _Pairs.of(cells, counts)
-        heads, tails = (
-            _of_category(half, part) for half, part in zip(cells.distinct, cells.parts(starts), strict=True)
-        )
-        for _ in range(STEPS):
-            of_heads, of_tails = pairs.members(*cells.factors(shares, laws))
-            shares = (of_heads.sum(axis=0) + 1) / (of_heads.sum() + classes)
-            sums = np.concatenate([heads @ of_heads, tails @ of_tails])
-            laws = [sums[a:b].T + PRIOR * m for a, b, m in zip(starts, starts[1:], margins, strict=False)]
-            laws = [law / law.sum(axis=1, keepdims=True) for law in laws]
-    else:
-        laws = [np.tile(m, (classes, 1)) for m in margins]
-    return Others(shares, tuple(laws))
+    shares = np.full(classes, 1 / classes)
+    if len(sizes) < 2 or classes < 2:
+        return Others(shares, tuple(np.tile(m, (classes, 1)) for m in margins))
+    start = [m * rng.gamma(5.0, 0.2, (classes, m.size)) for m in margins]
+    cells, group = _Cells.of(rows, sizes), np.repeat(np.arange(len(sizes)), sizes)
+    pairs, starts = _Pairs.of(cells, counts), np.cumsum([0, *sizes[:-1]])
+    heads, tails = (_of_category(places, group.size) for places in cells.places)
+    prior = PRIOR * np.concatenate(margins)[:, None]
+    laws = np.concatenate([law.T for law in start])  # (S, C), one group below the other: numpy is asked once a step
+    laws /= np.add.reduceat(laws, starts)[group]
+    for _ in range(STEPS):
+        of_heads, of_tails = pairs.members(*cells.factors(shares, laws))
+        shares = (of_heads.sum(axis=0) + 1) / (of_heads.sum() + classes)
+        laws = heads @ of_heads + tails @ of_tails + prior
+        laws /= np.add.reduceat(laws, starts)[group]
+    return Others(shares, tuple(np.ascontiguousarray(law.T) for law in np.split(laws, starts[1:])))
 
 
-def _of_category(rows: IntArray, starts: IntArray) -> Any:
-    """Return the matrix that sums over the cells (m, B) of each category, those of group b from starts[b] on.
+def _of_category(places: IntArray, size: int) -> Any:
+    """Return the matrix (size, m) that sums over the cells of each category, whose ``places`` (B, m) are below size.
 
     A small one is dense: that is as fast, and needs no library of sparse matrices, which takes longer to load.
     """
-    if rows.shape[0] * starts[-1] <= _SMALL:
-        dense = np.zeros((starts[-1], rows.shape[0]))
-        dense[rows + starts[:-1], np.arange(rows.shape[0])[:, None]] = 1.0
+    groups, cells = places.shape
+    if cells * size <= _SMALL:
+        dense = np.zeros((size, cells))
+        dense[places, np.arange(cells)] = 1.0
         return dense
-    held = (np.ones(rows.size), (rows + starts[:-1]).ravel(), np.arange(0, rows.size + 1, rows.shape[1]))
-    return scipy.sparse.csr_array(held, shape=(rows.shape[0], starts[-1])).T.tocsr()
+    held = (np.ones(places.size), places.T.ravel(), np.arange(0, places.size + 1, groups))
+    return scipy.sparse.csr_array(held, shape=(cells, size)).T.tocsr()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,12 +126,12 @@ class _Pairs:
     @classmethod
     def of(cls, cells: _Cells, counts: IntArray) -> _Pairs:
         """Return the matrix (P, S) of the records of each cell."""
-        (heads, head), (tails, tail) = cells.halves
-        if len(heads) * len(tails) <= _FULL * counts.size:
-            pairs = np.bincount(head * len(tails) + tail, counts, len(heads) * len(tails))
-            return cls(pairs.reshape(len(heads), len(tails)), None)
-        held = scipy.sparse.csr_array((counts.astype(float), (head, tail)), shape=(len(heads), len(tails)))
-        return cls(held, np.repeat(np.arange(len(heads)), np.diff(held.indptr)))
+        (head, tail), (heads, tails) = cells.halves, (places.shape[1] for places in cells.places)
+        if heads * tails <= _FULL * counts.size:
+            pairs = np.bincount(head * tails + tail, counts, heads * tails)
+            return cls(pairs.reshape(heads, tails), None)
+        held = scipy.sparse.csr_array((counts.astype(float), (head, tail)), shape=(heads, tails))
+        return cls(held, np.repeat(np.arange(heads), np.diff(held.indptr)))
 
     def members(self, first: FloatArray, second: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return how many records of each head and of each tail are expected in a class, (P, C) and (S, C).
@@ -155,29 +155,26 @@ def _shares(counts: FloatArray, total: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Cells:
-    """Released cells as pairs of a head and a tail: what a class gives is a product of two numbers, not of B."""
+    """Released cells as pairs of a head and a tail: what a class gives is a product of two numbers, not of B.
 
-    halves: tuple[tuple[IntArray, IntArray], tuple[IntArray, IntArray]]
-    cut: int
+    ``halves`` are the numbers of each cell's head and tail, shape (m,). ``places`` are those of the categories of the
+    heads (cut, P) and of the tails (B - cut, T) among the categories of all groups, one group after the other.
+    """
+
+    halves: tuple[IntArray, IntArray]
+    places: tuple[IntArray, IntArray]
 
     @classmethod
     def of(cls, rows: IntArray, sizes: Sequence[int]) -> _Cells:
         """Cut the groups of cells (m, B) where there are about as many heads as tails."""
-        cut = middle(sizes)
-        return cls((distinct(rows[:, :cut]), distinct(rows[:, cut:])), cut)
+        cut, starts = middle(sizes), np.cumsum([0, *sizes[:-1]])
+        (heads, head), (tails, tail) = distinct(rows[:, :cut]), distinct(rows[:, cut:])
+        places = [np.ascontiguousarray((heads + starts[:cut]).T), np.ascontiguousarray((tails + starts[cut:]).T)]
+        return cls((head, tail), (places[0], places[1]))
 
-    @property
-    def distinct(self) -> tuple[IntArray, IntArray]:
-        """The heads (P, cut) and the tails (S, B - cut)."""
-        return self.halves[0][0], self.halves[1][0]
-
-    def parts(self, starts: IntArray) -> tuple[IntArray, IntArray]:
-        """Return the first numbers of the categories of each head's groups, and of each tail's, and where they end."""
-        return starts[: self.cut + 1], starts[self.cut :] - starts[self.cut]
-
-    def density(self, shares: FloatArray, laws: Sequence[FloatArray]) -> FloatArray:
+    def density(self, shares: FloatArray, laws: FloatArray) -> FloatArray:
         """Return the sum over classes, shape (m,), some cells after the others: of all of them it takes much memory."""
-        (_, head), (_, tail) = self.halves
+        head, tail = self.halves
         first, second = self.factors(shares, laws)
         found = np.empty(head.size)
         for start in range(0, head.size, _PIECE):
@@ -185,13 +182,18 @@ class _Cells:
             found[piece] = (first[head[piece]] * second[tail[piece]]).sum(axis=1)
         return found
 
-    def factors(self, shares: FloatArray, laws: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray]:
-        """Return what each class gives a head (P, C), its share within, and a tail (S, C)."""
-        (heads, _), (tails, _) = self.halves
-        first, second = np.tile(shares, (len(heads), 1)), np.ones((len(tails), shares.size))
-        for b, law in enumerate(laws):
-            if b < self.cut:
-                first *= np.ascontiguousarray(law.T).take(heads[:, b], axis=0)
-            else:
-                second *= np.ascontiguousarray(law.T).take(tails[:, b - self.cut], axis=0)
-        return first, second
+    def factors(self, shares: FloatArray, laws: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return what each class gives a head (P, C), its share within, and a tail (T, C), of laws (S, C)."""
+        heads, tails = self.places
+        return _product(laws, heads, shares), _product(laws, tails, np.ones(shares.size))
+
+
+def _product(laws: FloatArray, places: IntArray, start: FloatArray) -> FloatArray:
+    """Return the product of start (C,) and the rows of laws (S, C) at the places (B, m) of each cell, shape (m, C)."""
+    if not len(places):
+        return np.broadcast_to(start, (places.shape[1], start.size))
+    found: FloatArray = laws.take(places[0], axis=0)
+    found *= start
+    for at in places[1:]:
+        found *= laws.take(at, axis=0)
+    return found
