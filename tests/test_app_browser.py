@@ -206,7 +206,9 @@ def test_bad_input_is_explained_and_nothing_is_lost(browser: Browser, address: s
         (tmp_path / "mine.csv").write_text("sex,age,job\n" + "F,1,x\nM,2,y\n" * 90)
         page.set_input_files("input[type=file]", tmp_path / "mine.csv")
         expect(page.locator("table.variables tbody tr")).to_have_count(3)
+        expect(page.locator("#status")).to_contain_text("mine.csv · 180 records")  # all of the file is there: click now
         page.click("[data-act=rest][data-key=key]")
+        expect(page.locator("#status")).to_contain_text("3 perturbed")
         (tmp_path / "mine.csv").write_text("sex,age\nF\n")  # the same name, and no longer readable
         bad["mine.csv"] = (tmp_path / "mine.csv").read_bytes()
         for (name, data), words in zip(bad.items(), (*said, "the row has too many or too few fields"), strict=True):
