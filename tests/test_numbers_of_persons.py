@@ -66,6 +66,14 @@ def test_a_column_that_is_not_released_and_numbers_patients_can_link_records():
     book = Codebook.from_dict({"variables": entries})
     assert may_link(book) == ("v17",)
     assert may_link(book, ["v17"]) == ()
+
+
+def test_a_number_of_households_that_a_plan_takes_for_persons_stays_one():
+    """A rule on households would else pass as one that does not apply."""
+    book = Codebook((Variable("no_menage", role="drop", type="int64"), Variable("pid", role="drop", type="int64")))
+    assert may_link(book, ["no_menage", "pid"]) == ("no_menage",)
+    book = Codebook((Variable("no_menage", role="household", type="int64"),))
+    assert may_link(book, ["no_menage"]) == ()
     assert dropped_household(book) == ("v17", "persons")
 
 

@@ -47,8 +47,11 @@ _UNIT_WORDS = (
     "|schueler|versicherter?|befragter?|personne|eleve|assure|persona|paciente|alumno|asegurado|persoon|leerling"
 )
 _NUMBER_WORDS = "id|no|nr|num|number|identifier|identification|identification number|nummer|numero"
-_NAMED_AFTER = re.compile(f"(?P<unit>{_UNIT_WORDS})_?(id|no|nr|num|number|nummer|code)?")
-"""Names of columns that are a person or a household, alone or with a number behind; not "patients", a count."""
+_NAMED_AFTER = re.compile(
+    f"(?P<unit>{_UNIT_WORDS})_?(id|no|nr|num|number|nummer|code)?"
+    f"|(id|no|nr|num|number|numero|nummer|n)_(?P<behind>{_UNIT_WORDS})"
+)
+"""Names of columns that are a person or a household, alone or beside a number; not "patients", a count."""
 _LABELLED = re.compile(
     f"({_NUMBER_WORDS}) (of|of the|of each|der|du|de la|de l|del|van de|van het) (?P<of>{_UNIT_WORDS})"
     f"|({_NUMBER_WORDS}) des (?P<des>{_UNIT_WORDS})(en|s)?"
@@ -90,11 +93,13 @@ def _unit_word(name: str, label: str = "") -> str:
 
     >>> _unit_word("Patient_No"), _unit_word("ménage"), _unit_word("household_type"), _unit_word("pers_no")
     ('patient', 'menage', '', '')
+    >>> _unit_word("no_menage"), _unit_word("num hogar"), _unit_word("no_person"), _unit_word("no_menages")
+    ('menage', 'hogar', '', '')
     >>> _unit_word("v1", "Household number"), _unit_word("v1", "Number of persons")
     ('household', '')
     """
     if named := _NAMED_AFTER.fullmatch(_folded(name).replace(" ", "_")):
-        return "" if numbers_members(name) else named["unit"]
+        return "" if numbers_members(name) else named["unit"] or named["behind"]
     said = _LABELLED.fullmatch(_folded(re.split("[,;:(]", label)[0]))
     return "" if said is None else said["of"] or said["des"] or said["unit"]
 
@@ -125,8 +130,15 @@ def dropped_household(codebook: Codebook) -> tuple[str, Literal["households", "p
 
 
 def may_link(codebook: Codebook, named: Collection[str] = ()) -> tuple[str, ...]:
-    """Return the columns that seem to number households or persons, but for record keys and those ``named``."""
-    held = [v for v in codebook.variables if v.role != "record_key" and v.name not in named]
+    """Return the columns that seem to number households or persons, but for record keys and those ``named`` as units.
+
+    A column that is named like one of households is one of these too where a plan takes it for one of persons.
+    """
+    other = {v.name for v in codebook.variables if v.role == "record_key" or v.name in named}
+    taken = {
+        name for name in other if numbers_households(name) and codebook[name].role not in ("household", "record_key")
+    }
+    held = [v for v in codebook.variables if v.name not in other - taken]
     return tuple(v.name for v in held if is_number_of(v.name, v.categories, v.labels, v.label))
 
 
@@ -164,11 +176,14 @@ def household_among(names: Iterable[str]) -> str | None:
 def numbers_households(name: str) -> bool:
     """Return whether a column is named like a number of households.
 
-    >>> [numbers_households(name) for name in ("ori_hid", "household_id", "person_id", "hh_size")]
-    [True, True, False, False]
+    >>> [numbers_households(name) for name in ("ori_hid", "household_id", "person_id", "hh_size", "no_menage")]
+    [True, True, False, False, True]
     """
     parts = {*parts_of_name(name)}
-    return not _HOUSES.isdisjoint(parts) or not (_HOUSE.isdisjoint(parts) or _NUMBERS_OF.isdisjoint(parts))
+    if not _HOUSES.isdisjoint(parts) or not (_HOUSE.isdisjoint(parts) or _NUMBERS_OF.isdisjoint(parts)):
+        return True
+    named = _NAMED_AFTER.fullmatch(_folded(name).replace(" ", "_"))
+    return named is not None and re.fullmatch(_HOUSE_WORDS, named["behind"] or "") is not None
 
 
 def _is_of_households(name: str, label: str) -> bool:
