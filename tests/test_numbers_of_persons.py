@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from postrand.cli import main
-from postrand.codebook import Codebook
+from postrand.codebook import Codebook, Variable
 from postrand.plan.numbering import dropped_household, is_number_of, may_link, number_note
 from postrand.workflow.demo import survey
 from postrand.workflow.sample import write_sample
@@ -66,6 +66,7 @@ def test_a_column_that_is_not_released_and_numbers_patients_can_link_records():
     book = Codebook.from_dict({"variables": entries})
     assert may_link(book) == ("v17",)
     assert may_link(book, ["v17"]) == ()
+    assert dropped_household(book) == ("v17", "persons")
 
 
 def test_a_number_of_households_that_a_plan_takes_for_persons_stays_one():
@@ -74,7 +75,6 @@ def test_a_number_of_households_that_a_plan_takes_for_persons_stays_one():
     assert may_link(book, ["no_menage", "pid"]) == ("no_menage",)
     book = Codebook((Variable("no_menage", role="household", type="int64"),))
     assert may_link(book, ["no_menage"]) == ()
-    assert dropped_household(book) == ("v17", "persons")
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from postrand.recoding.steps import Steps
 from postrand.risk import sample as sampling
 from postrand.risk.findings import find, sample_of
 from postrand.risk.sample import taken
-from postrand.risk.weights_told import before_rounding, distorted, require_weights, rounded
+from postrand.risk.weights_told import before_recoding, distorted, require_weights, rounded
 
 BOOK = pr.Codebook((
     pr.Variable("sex", role="key", categories=("F", "M")),
@@ -128,10 +128,28 @@ def test_a_rounding_that_changes_totals_is_told_with_the_category_it_changes_mos
         source = open_records(tmp_path / "s.parquet", book)
         law = Mechanism({"sex": pr.randomised_response(2, 1.0)}).bind(book)
         held = taken(source, sample_of(book, ["sex"], ["sex", "w"]))
-        found = list(distorted(held, book, before_rounding(source, held, book), law.variables))
+        found = list(distorted(held, book, before_recoding(source, held, book), law.variables))
         said = "rounding of the weights (w) changes the weighted total of all records by 30%, and of a category of sex "
         said += "by up to 67%: estimates are those"
         assert [text.startswith(said) for _, text in found] == [True] * told
+
+
+def test_a_bottom_code_that_doubles_a_total_is_told_and_no_rounding_is_proposed_that_does(tmp_path):
+    """Weights of 3 of women become 6, those of 8 of men stay: their own total doubles, that of all grows by 11%."""
+    sex, weight = np.repeat(["F", "M"], [100, 300]), np.repeat([3.0, 8.0], [100, 300])
+    pq.write_table(pa.table({"sex": sex, "village": np.arange(400), "w": weight}), tmp_path / "s.parquet")
+    for kind in (Limits(bottom=6.0), Steps((Limits(bottom=6.0), Rounding(1.0)))):
+        book = dataclasses.replace(BOOK, recodes=(Recode("w", kind),))
+        source = open_records(tmp_path / "s.parquet", book)
+        held = taken(source, sample_of(book, ["sex"], ["sex", "w"]))
+        ((_, text),) = distorted(held, book, before_recoding(source, held, book), ["sex"])
+        said = "the recode of the weights (w) changes the weighted total of all records by 12%, and of a category of "
+        assert text.startswith(f"{said}sex by up to 100%: estimates are those of the recoded weights")
+        assert text.endswith("move fewer weights by bottom or top, or round them less")
+    groups = {"sex": (np.repeat([0, 1], [100, 300]), 2)}
+    mixed = np.concatenate([np.linspace(1.1, 1.9, 100), np.linspace(50.0, 90.0, 300)])
+    assert rounded(mixed, {}).base > rounded(mixed, groups).base
+    assert rounded(mixed, groups).total <= 0.2
 
 
 def test_a_weight_is_rounded_by_its_recode_and_the_plan_says_less(tmp_path):

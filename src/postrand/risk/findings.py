@@ -38,7 +38,7 @@ from postrand.risk.telling import in_ranges, told_pairs
 from postrand.risk.told_findings import columns_in, jointly, linked, perturbed_of, telling, told_by_order, weighing
 from postrand.risk.told_linearly import told_all
 from postrand.risk.told_most import in_line, told_most
-from postrand.risk.weights_told import MAX_HIDDEN, Weights, before_rounding, hidden_in, hidden_of, weights_of
+from postrand.risk.weights_told import MAX_HIDDEN, Weights, before_recoding, hidden_in, hidden_of, weights_of
 from postrand.support.measure_names import KEYS_ALONE
 from postrand.support.showing import few
 
@@ -275,7 +275,7 @@ def find(
     if want is None:
         return Findings()
     sample = taken(source, want)
-    return find_in(sample, codebook, mechanism, as_is=as_is, original=before_rounding(source, sample, codebook))
+    return find_in(sample, codebook, mechanism, as_is=as_is, original=before_recoding(source, sample, codebook))
 
 
 def sample_of(
@@ -312,7 +312,7 @@ def find_in(
 ) -> Findings:
     """Measure what unperturbed variables reveal on the answer to :func:`sample_of`; see :func:`find`.
 
-    ``original`` are weights before the codebook rounds them: :func:`postrand.risk.weights_told.before_rounding`.
+    ``original`` are weights before the codebook recodes them: :func:`postrand.risk.weights_told.before_recoding`.
     ``ordered``: the records are released in the order of the file.
     """
     clear = list(sample.alone)

@@ -7,7 +7,7 @@ stratum: so values that many records have are compared one by one.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,7 +18,9 @@ from postrand.columns.recoded import unrecoded
 from postrand.errors import DataError, raise_all, sentence
 from postrand.formats import Source
 from postrand.recoding.base import spelt, steps_of
+from postrand.recoding.limits import Limits
 from postrand.recoding.rounding import Rounding
+from postrand.recoding.unchanged import Unchanged
 from postrand.risk.finding import share_text
 from postrand.risk.reveals import PairReveal, told
 from postrand.risk.sample import Sample, Sampled, taken
@@ -46,7 +48,9 @@ Weights = Mapping[str, NDArray[np.float64]]
 _PLAIN = ("string", "large_string", "bool", "int", "uint", "dictionary")
 _TOTAL = 50
 DISTORTED = 0.05
-"""A curator is warned where the rounding that is there changes a weighted total by more."""
+"""A curator is warned where the recode that is there changes a weighted total by more."""
+_PROPOSED = 0.2
+"""No rounding is proposed that changes one by more."""
 TOTALS = (
     f"the weighted totals of all records, and of released categories of perturbed variables with {_TOTAL} or more "
     "records,"
@@ -140,8 +144,9 @@ def weighed(
 ) -> Iterator[Weighed]:
     """Yield for each unperturbed weight what its exact values reveal of other columns, without what is ``known``.
 
-    ``known`` are pairs of a perturbed column and a weight; ``original`` weights before rounding, by name.
+    ``known`` are pairs of a perturbed column and a weight; ``original`` weights before they are recoded, by name.
     """
+    original = {name: own for name, own in original.items() if _steps(codebook, name) == {Rounding}}
     hidden = hidden_of(codebook, list(sample.alone))
     made = {recode.variable for recode in codebook.recodes}
     true = {n: categories(sample, n, codebook[n].is_categorical) for n in dict.fromkeys((*perturbed, *hidden))}
@@ -181,7 +186,7 @@ def made_zero(sample: Sampled, codebook: Codebook) -> dict[str, str]:
         if share:
             found[name] = (
                 f"the weights ({name}) are 0 for {share_text(share)} of the records, as they are recoded: no weighted "
-                "figure counts these persons; choose a smaller rounding or a bottom code, so that no weight becomes 0"
+                "figure counts these persons; choose a smaller rounding, so that no weight becomes 0"
             )
     return found
 
@@ -189,10 +194,10 @@ def made_zero(sample: Sampled, codebook: Codebook) -> dict[str, str]:
 def distorted(
     sample: Sampled, codebook: Codebook, original: Weights, perturbed: Sequence[str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield each weight that is rounded so that a weighted total changes by more than ``DISTORTED``, with by how much.
+    """Yield each weight that is recoded so that a weighted total changes by more than ``DISTORTED``, with by how much.
 
-    ``original`` are weights before rounding, by name. Totals are those of all records, and of each category of the
-    ``perturbed`` variables that at least 50 records are in.
+    ``original`` are weights before they are recoded, by name. Totals are those of all records, and of each category of
+    the ``perturbed`` variables that at least 50 records are in.
     """
     true = {n: categories(sample, n, codebook[n].is_categorical) for n in perturbed}
     for name, before in original.items():
@@ -209,11 +214,16 @@ def distorted(
         )
         whole = abs(float(after.sum() / before.sum()) - 1)
         if max(change, whole) > DISTORTED:
+            is_rounded = _steps(codebook, name) == {Rounding}
+            how, made = ("rounding", "rounded") if is_rounded else ("the recode", "recoded")
+            fix = (
+                "choose a smaller rounding" if is_rounded else "move fewer weights by bottom or top, or round them less"
+            )
+            category = f", and of a category of {of} by up to {_percent(change, 2)}" if of else ""
             yield (
                 name,
-                f"rounding of the weights ({name}) changes the weighted total of all records by {_percent(whole, 2)}, "
-                f"and of a category of {of or 'no variable'} by up to {_percent(change, 2)}: estimates are those of "
-                "the rounded weights, and no interval shows it; choose a smaller rounding",
+                f"{how} of the weights ({name}) changes the weighted total of all records by {_percent(whole, 2)}"
+                f"{category}: estimates are those of the {made} weights, and no interval shows it; {fix}",
             )
 
 
@@ -247,16 +257,21 @@ def _as_weights(sample: Sampled, name: str) -> NDArray[np.float64]:
     return np.full(sample.table.num_rows, np.nan) if values is None else values
 
 
-def before_rounding(source: Source, sample: Sampled, codebook: Codebook) -> Weights:
-    """Return the weights of the sampled records before the codebook rounds them, in one more pass; {} of others.
+def _steps(codebook: Codebook, name: str) -> set[type]:
+    """Return the kinds of recode that a weight goes through: none where it is as in the file."""
+    return {type(step) for one in codebook.recodes if one.variable == name for step in steps_of(one.kind)}
 
-    Only rounding by itself is undone, of a source that is recoded as it is read.
+
+def before_recoding(source: Source, sample: Sampled, codebook: Codebook) -> Weights:
+    """Return the weights of the sampled records before the codebook recodes them, in one more pass; {} of others.
+
+    Only what leaves numbers is undone, rounding and limits, of a source that is recoded as it is read.
     """
     plain, done = unrecoded(source)
     found: dict[str, NDArray[np.float64]] = {}
     for one in done:
-        is_rounded = all(isinstance(step, Rounding) for step in steps_of(one.kind))
-        if not is_rounded or one.variable not in weights_of(codebook, list(sample.alone)):
+        are_numbers = _steps(codebook, one.variable) <= {Rounding, Limits, Unchanged}
+        if not are_numbers or one.variable not in weights_of(codebook, list(sample.alone)):
             continue
         if any(sample.household in (other.variable, other.source) for other in done):
             continue  # whole households are sampled by their numbers in the file, which are not those of the release
@@ -270,7 +285,8 @@ def before_rounding(source: Source, sample: Sampled, codebook: Codebook) -> Weig
 def rounded(weights: NDArray[np.float64], groups: Mapping[str, Codes], now: int | None = None) -> Rounded | None:
     """Return the least rounding to 1, 2 or 5 times a power of ten that leaves at most ``FEW`` values.
 
-    Or else the largest at which no weight becomes 0; None where none makes fewer values. Totals are those of all
+    Or else the largest at which no weight becomes 0 and no total changes by more than ``_PROPOSED``; None where none
+    makes fewer values. Totals are those of all
     records, and of each of the ``groups`` that at least 50 records are in. ``now``: so many values are left by the
     rounding that is there, and another must leave fewer.
 
@@ -281,23 +297,28 @@ def rounded(weights: NDArray[np.float64], groups: Mapping[str, Codes], now: int 
     weights = weights[np.isfinite(weights)] if not groups else weights
     if not weights.size or not np.isfinite(weights).all() or not weights.min() > 0:
         return None
-    before, best = np.unique(weights).size, None
+    before = np.unique(weights).size
+    best: Rounded | None = None
     most = before if now is None else min(before, now)
     for base in _bases(float(weights.min())):
         made = to_floats(Rounding(base).to_arrow(from_numpy(weights)))
         after = np.unique(made).size
-        if made.min() > 0 and after < most and (best is None or after < best[1]):
-            best = (base, after, made)
+        if made.min() > 0 and after < most and (best is None or after < best.after):
+            change = max(_all_changes(weights, made, groups.values()))
+            if change > _PROPOSED:
+                continue
+            effective = abs(_effective(made) / _effective(weights) - 1)
+            best = Rounded(base, before, after, change, effective, now is not None)
             if after <= FEW:
                 break
-    if best is None:
-        return None
-    base, after, made = best
-    change = [abs(float(made.sum() / weights.sum()) - 1)]
-    for held in groups.values():
-        change += _changes(weights, made, held)
-    effective = abs(_effective(made) / _effective(weights) - 1)
-    return Rounded(base, before, after, max(change), effective, now is not None)
+    return best
+
+
+def _all_changes(before: NDArray[np.float64], after: NDArray[np.float64], groups: Iterable[Codes]) -> Iterator[float]:
+    """Yield by what share other weights change the weighted total of all records, and of each class of the groups."""
+    yield abs(float(after.sum() / before.sum()) - 1)
+    for held in groups:
+        yield from _changes(before, after, held)
 
 
 def _changes(before: NDArray[np.float64], after: NDArray[np.float64], held: Codes) -> list[float]:

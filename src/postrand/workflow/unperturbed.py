@@ -15,7 +15,7 @@ from postrand.risk.findings import Finding, Findings, find_in
 from postrand.risk.merged import said_of
 from postrand.risk.missing_kinds import missing_kinds
 from postrand.risk.sample import Sampled
-from postrand.risk.weights_told import before_rounding, require_weights
+from postrand.risk.weights_told import before_recoding, require_weights
 from postrand.support.column_wordings import no_weighted
 from postrand.support.progress import Stage, stage
 from postrand.workflow.design_blocks import design_blocks
@@ -74,7 +74,7 @@ def findings(plan: Plan, mechanism: Mechanism | None = None, known: Known | None
         *(v.name for v in plan.codebook.with_role("record_key") if plan.release.release_ids),
     ]
     decided += [house] if house and not plan.release.renumbers else []
-    original = before_rounding(known.source, sample, plan.codebook)
+    original = before_recoding(known.source, sample, plan.codebook)
     ordered = not plan.release.shuffle
     found = find_in(sample, plan.codebook, mechanism, as_is=decided, original=original, ordered=ordered)
     exact = [one for one in found.found if one.is_exact]  # told first
