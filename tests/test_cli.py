@@ -64,6 +64,11 @@ def test_the_confidential_file_can_be_a_sheet_of_a_workbook(tmp_path):
     assert (code, verified["ok"]) == (0, True)
     told = call("verify", tmp_path / "out", "--file", tmp_path / "x.xlsx", "--sheet", "other")
     assert (told.exit_code, "differ in the number of records" in told.output) == (7, True), told.output
+    write_tables(tmp_path / "y.xlsx", {"people": table.set_column(0, "sex", [["F", "X", "M"] * 20])})
+    told = call("verify", tmp_path / "out", "--file", tmp_path / "y.xlsx", *sheet)
+    assert told.exit_code == 7
+    assert "does not fit the codebook of the release, which was made from another file" in told.output
+    assert "'X'" not in told.output
 
 
 def test_every_step_on_a_small_file(started):

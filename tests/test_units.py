@@ -358,7 +358,7 @@ def test_a_file_that_does_not_fit_is_refused_and_nothing_is_written(tmp_path):
     assert len(problems) == 2
     assert problems[0].startswith(
         "hid: a household has more records than the plan allows; wanted largest_household = 2. "
-        "Next: raise largest_household to 5, which no household of the records read exceeds"
+        "Next: raise largest_household to a public bound, such as 5, which no household of the records read exceeds"
     )
     assert problems[1].startswith("region, tenure: records of one household differ in 2 variables")
     assert not any(text in str(caught.value) for text in ("7001", "7,001", " 3 ", "own", "rent"))
@@ -375,7 +375,7 @@ def test_a_file_that_does_not_fit_is_refused_and_nothing_is_written(tmp_path):
 def test_a_bound_that_holds_is_rounded_up(largest, bound):
     said = too_many("person", "pid", 2, largest)
     assert said.startswith("pid: a person has more records than the plan allows; wanted most_records = 2. Next: raise ")
-    assert f"raise most_records to {bound}, which no person of the records read exceeds" in said
+    assert f"raise most_records to a public bound, such as {bound}, which no person of the records read exceeds" in said
     assert "raise most_records (levels" in too_many("person", "pid", 2, 10_001)
 
 

@@ -177,12 +177,16 @@ def too_many(unit: str, column: str, most: int, largest: int) -> str:
     It is rounded up, to a multiple of 5, above 50 to one with one digit: the bound of a plan is published.
 
     >>> too_many("person", "pid", 2, 7).partition("Next: ")[2].partition(" (")[0]
-    'raise most_records to 10, which no person of the records read exceeds'
+    'raise most_records to a public bound, such as 10, which no person of the records read exceeds'
     """
     option = _OPTION[unit]
     step = 5 if largest <= 50 else 10 ** (len(str(largest)) - 1)
     enough = -(-largest // step) * step
-    to = f" to {enough}, which no {unit} of the records read exceeds" if enough <= MAX_RECORDS else ""
+    to = (
+        f" to a public bound, such as {enough}, which no {unit} of the records read exceeds"
+        if enough <= MAX_RECORDS
+        else ""
+    )
     fix = f"raise {option}{to} (levels of a {unit} rise with it), or correct the numbers of {unit}s"
     what = f"a {unit} has more records than the plan allows"
     return sentence(what, where=column, wanted=f"{option} = {most}", fix=fix)

@@ -134,7 +134,9 @@ def _single(path: Path, words: set[bytes]) -> str:
     got = "; ".join(f"{name} reads {' '.join(signs[at] for at in differ)}" for signs, name in ways.items())
     what = "the file is not UTF-8, and it does not show which encoding it has"
     fix = "look which letters occur in its words, and give that encoding: --encoding NAME"
-    fix += "; for German and other western languages it is usually windows-1252" * ("windows-1252" in ways.values())
+    fix += "; for French, German and other western languages it is usually windows-1252" * (
+        "windows-1252" in ways.values()
+    )
     raise DataError(sentence(what, where=path.name, got=got, fix=fix))
 
 

@@ -31,6 +31,7 @@ from postrand.engines.resources import Resources
 from postrand.engines.summary import Summary
 from postrand.engines.unit_records import wants_of
 from postrand.engines.unit_values import settled
+from postrand.engines.wants import Count
 from postrand.errors import DataError, ReleaseError, sentence
 from postrand.mechanism import Mechanism
 from postrand.recoding.base import key_of
@@ -46,10 +47,21 @@ from postrand.support.signals import scratch_folder
 def with_file(
     file: Path | formats.File | Table, mechanism: Mechanism, certificate: Certificate, summary: Summary
 ) -> Certificate:
-    """Certify all claims again; those that need the file are checked on this file."""
+    """Certify all claims again; those that need the file are checked on this file, whose records fit the codebook."""
     codebook, engine = mechanism.require_codebook(), LocalEngine()
     source = _confidential(file, codebook, mechanism, certificate.facts)
-    records = sum(batch.num_rows for batch in source.batches(columns=mechanism.variables[:1]))
+    wants = [Count((name,)) for name in mechanism.variables] + [Count(rule.variables) for rule in codebook.rules]
+    try:
+        answers = engine.count_all(source, codebook, wants)
+        tables = [answers[want] for want in wants]  # each raises what is wrong with its variables when it is asked for
+    except DataError as error:
+        what = "this file does not fit the codebook of the release, which was made from another file"
+        got = str(error).partition("; wanted")[0]
+        raise ReleaseError(sentence(what, where=file.name, got=got, fix="give the file of the run")) from None
+    if mechanism.variables:
+        records = int(tables[0].counts.sum() + tables[0].omitted)
+    else:
+        records = sum(batch.num_rows for batch in source.batches(columns=[]))
     if records != summary.records:
         what = "the release and this file differ in the number of records: the release was made from another file"
         raise ReleaseError(sentence(what, where=file.name))

@@ -56,18 +56,20 @@ def of_three(mechanism: Mechanism, records: int) -> tuple[str, ...]:
     if split is None or len(split.variables) < MANY:
         return ()
     low, high = _shares(split, MANY)
+    has_more = len(mechanism.blocks) > 0  # perturbed too, and in every record
+    those, of_them = ("variables of the split", " of them") if has_more else ("perturbed variables", "")
     if high == 0:
-        text = "no record; tables and regressions with three are refused"
+        text = f"no record; tables and regressions with three{of_them} are refused"
     elif low == 0:
         most, sets = words_of(mechanism.units)(_records(split, records, high)), sets_of(split, MANY)
         text = f"at most about {most}, and some three by none" + f" (together are shown: {sets})" * bool(sets)
-        text += "; tables and regressions with three that none shows are refused"
+        text += f"; tables and regressions with three{of_them} that none shows are refused"
     else:
         text = words_of(mechanism.units)(shown_together(split, MANY, records))
         text += ", by which three they are" * (" to " in text)
     completed = "" if split.of_members or mechanism.shared else "; completed files have all together"
     completed += f", but {made_up}" if completed and (made_up := never_together(split)) else ""
-    return (f"three perturbed variables are shown together by {text}{completed}",)
+    return (f"three {those} are shown together by {text}{completed}",)
 
 
 def never_together(split: Split) -> str:

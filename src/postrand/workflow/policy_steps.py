@@ -103,7 +103,8 @@ def _changes(name: str, why: str, rule: Rule, figures: PlanFigures) -> Iterator[
     if not (by_size and rule.share == 0):
         yield from (step for words, step in CHANGES.items() if name.startswith(words))
         all_members = rule.measure in ("household_epsilon", "joint_household_risk", "register_joint_household_risk")
-        if all_members and figures.unit_epsilon.get("household", math.inf) > figures.epsilon:
+        is_there = figures.shown > 0
+        if all_members and not is_there and figures.unit_epsilon.get("household", math.inf) > figures.epsilon:
             yield f"or {figures.words(OF_MEMBERS)} ([split] unit = 'household')"
     if by_size:
         yield figures.words(f"{SIZE_FOUND}: allow such households with share_above; else {WITHOUT_SIZES}")
