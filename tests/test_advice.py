@@ -358,6 +358,8 @@ def test_a_limit_on_risk_keeps_the_default_of_epsilon():
 def test_k_is_a_rule_of_a_policy_and_no_limit():
     with pytest.raises(UsageError, match=r"smallest class of records that look alike.*policy.*individual_risk <= 0.1"):
         needs_from(limits=["k >= 3"])
+    with pytest.raises(UsageError, match=r"'guess_gain' is a rule of a policy, and no limit.*--policy"):
+        needs_from(limits=["guess_gain <= 0.1"])
 
 
 @pytest.mark.parametrize("text", ["individual <= 5", "household <= 1"])

@@ -357,6 +357,12 @@ def test_a_formula_that_cannot_be_read_is_refused_in_plain_text(formula):
     assert "\n" not in str(caught.value)
 
 
+def test_a_table_in_place_of_the_formula_is_refused_without_its_values():
+    with pytest.raises(UsageError, match="the formula is no text; got Table; .* give the formula first") as caught:
+        regression(separated(), "y ~ a", Mechanism({"a": TransitionMatrix.identity(3)}, BOOK), "logistic")  # type: ignore[arg-type]
+    assert len(str(caught.value)) < 200
+
+
 def test_a_response_of_numbers_that_are_text_is_the_same_as_of_numbers():
     """A CSV file has text for numbers, whose mean can be asked for: so can their regression."""
     made = []

@@ -23,9 +23,10 @@ from postrand.support.warned import heard
 from postrand.workflow.column_ways import ColumnWay, Way, ways_of
 from postrand.workflow.dossier import Beside
 from postrand.workflow.dossier_decision import risk_notes, risk_rows, risk_warnings
+from postrand.workflow.guess_levels import with_levels
 from postrand.workflow.known import Known
 from postrand.workflow.perturbation import file_warnings
-from postrand.workflow.policy_check import PolicyCheck, check_policy
+from postrand.workflow.policy_check import PolicyCheck
 from postrand.workflow.unperturbed import findings as measured
 from postrand.workflow.written import refused
 
@@ -162,8 +163,8 @@ def prepared(decisions: Decisions, made: Designed, latest: Latest) -> None:
 def _policy(decisions: Decisions, made: Designed, found: Findings, latest: Latest) -> PolicyCheck | None:
     if made.plan.policy is None:
         return None
-    told = figures(decisions, made, latest.measured(decisions, made), found)
-    return check_policy(told, made.plan.policy)
+    held = latest.measured(decisions, made)
+    return with_levels(figures(decisions, made, held, found), held.known, decisions.fraction)
 
 
 def _rows(decisions: Decisions) -> int:

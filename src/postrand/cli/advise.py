@@ -265,8 +265,9 @@ def advice_lines(
         is_one = made_plan.get("split", {}).get("unit") == "household"
         several = " and for all records of a household or person together" if is_one else _SEVERAL
         several *= any(protected.values())
-        assumed = f"epsilon = {made.epsilon:g} for a record{several}, 1 for each perturbed variable (those of one "
-        assumed += "block count once), the register attacker, tables"
+        parts = "1 for each perturbed variable (those of one block count once)"
+        parts = "all of it for the split" if "split" in made_plan and not made_plan.get("blocks") else parts
+        assumed = f"epsilon = {made.epsilon:g} for a record{several}, {parts}, the register attacker, tables"
         then = f"other plans, of epsilon <= {DEFAULT_EPSILON:g} unless --limit says another"
         return [*lines, f"Assumed: {assumed}. {'Then, for' if made.is_open else 'For'} {then}: {again}"], {}
     if made.is_open:

@@ -103,13 +103,13 @@ def check(plan: Path, policy: Path | None, fraction: float | None, known_also: s
     released. The answer is computed from the confidential file: keep it internal.
     """
     from postrand.plan.plan import ruled_by
-    from postrand.workflow.policy_check import check_policy
+    from postrand.workflow.guess_levels import checked
 
     loaded = ruled_by(_loaded(plan, known_also), policy)
     if loaded.policy is None:
         fix = 'name one with --policy, or in the plan: [policy] file = "policy.toml"'
         raise UsageError(sentence("there is no policy to check the plan against", where=plan.name, fix=fix))
-    found = check_policy(_figures(loaded, fraction, plan.name), loaded.policy)
+    found = checked(loaded, fraction=fraction, name=plan.name)
     return found.to_dict(), str(found), found.exit_code
 
 

@@ -10,6 +10,9 @@ from postrand.support.extras import require
 
 def variables_of(formula: str) -> tuple[str, tuple[str, ...]]:
     """Return the response and the covariates that a formula names; raises UsageError where it cannot be read."""
+    if not isinstance(formula, str):  # a table of records, where arguments are exchanged: its values stay untold
+        what, fix = "the formula is no text", "give the formula first, then the data"
+        raise UsageError(sentence(what, got=type(formula).__name__, wanted="response ~ covariates", fix=fix))
     require("formulaic", "a regression needs")
     from formulaic import Formula
     from formulaic.errors import FormulaicError

@@ -69,6 +69,14 @@ class Told:
         """What a record would add that shows the true value."""
         return 1 - min(self.without, 1.0 if self.open is None else self.open.without)
 
+    def of(self, measure: str) -> float:
+        """Return what a rule is about: ``guess_gain``, ``sure_guesses`` or ``right_guesses``.
+
+        >>> Told("cause", 0.75, 0.5, sure=0.1).of("guess_gain"), Told("cause", 0.75, 0.5, sure=0.1).of("sure_guesses")
+        (0.25, 0.1)
+        """
+        return {"guess_gain": self.gain, "sure_guesses": self.sure, "right_guesses": self.right}[measure]
+
     @property
     def is_of_open(self) -> bool:
         """Whether ``gain`` is that of the persons whose keys do not tell the column."""

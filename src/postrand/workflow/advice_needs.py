@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 from postrand.errors import UsageError, nearest, raise_all, sentence
 from postrand.plan.analyses import Model, Use, is_named, read
-from postrand.plan.policy import Policy, Rule
+from postrand.plan.policy import MEASURES, Policy, Rule
 from postrand.support.measure_names import RISK_MEANINGS, UNKNOWN_TO_IT, measure_named
 from postrand.workflow.epsilon import BOUND, DEFAULT_EPSILON
 
@@ -317,6 +317,13 @@ def _limit(text: str, problems: list[str]) -> Limit | None:
         what = "'k' is the smallest class of records that look alike, a rule of a policy ('postrand check')"
         fix = "say how likely a link may be right: 'individual_risk <= 0.1' where you mean one of 10 persons"
         problems.append(sentence(what, where=f"the limit {text!r}", fix=fix))
+        return None
+    if name in MEASURES and name not in MEANINGS:
+        what, fix = (
+            f"{name!r} is a rule of a policy, and no limit",
+            "write it into a policy file, and give it: --policy",
+        )
+        problems.append(sentence(what, where=f"the limit {text!r}", wanted=", ".join(MEANINGS), fix=fix))
         return None
     if name not in MEANINGS:
         what = f"unknown measure {name!r}{nearest(name, tuple(MEANINGS))}"

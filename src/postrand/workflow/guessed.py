@@ -123,7 +123,7 @@ def guessed_in_words(found: Sequence[Guess], persons: str = "persons", facts: Se
     about 86 with its released value. By somebody who also knows the keys: 85 without the record, about 88 with the
     whole record; of the persons whose keys do not tell it already (30 of 100): 60 without, about 70 with. By the value
     alone nobody is surer than 93.1% that it is yes, 50% that it is no; with the keys and the whole record somebody is
-    more than 95% sure of about 72 of 100 persons, of 70 of these from the keys alone.
+    more than 95% sure of about 72 of 100 persons; from the keys alone, of 70 of 100.
     Guesses of ill by somebody who knows which record is a person's, right of 100 persons: 55 without the record, about
     60 with its released value (40% of the records show it: of 100 of these persons about 67). Who guesses knows how
     frequent values are. Who knows more of a person can be surer: only the claims bound it.
@@ -157,7 +157,7 @@ def _guessed(one: Guess, both: Told | None, persons: str) -> str:
             text += f"; of the {persons} whose keys do not tell it already ({of_hundred(apart.share)} of 100): "
             text += f"{of_hundred(apart.without)} without, about {of_hundred(apart.right)} with"
         share = f"with the keys and the whole record somebody is more than {SURE:.0%} sure of about "
-        alone = "" if apart is None else f", of {of_hundred(1 - apart.share)} of these from the keys alone"
+        alone = "" if apart is None else f"; from the keys alone, of {of_hundred(1 - apart.share)} of 100"
         sure += [f"{share}{of_hundred(both.sure)} of 100 {persons}{alone}"] * (both.sure > 0)
     return f"{'. '.join([text, *filter(None, [capital('; '.join(sure))])])}."
 

@@ -33,10 +33,12 @@ UNITS = {"household_epsilon": "household", "person_epsilon": "person"}
 NO_UNIT = "the plan does not say which column numbers {unit}s"
 NO_LEDGER = "no ledger counts the releases of the same persons"
 NOT_SHOWN = "no record shows all these variables"
+TRIED = " ('postrand check' tries which)"
+"""What stands beside the step of a rule on guesses where no levels were tried."""
 CHANGES = {
     NAMES["effective_records"]: "give the variables of these tables fewer categories, name fewer keys, or allow a "
     "larger epsilon",
-    **dict.fromkeys(map(NAMES.__getitem__, GUESSES), "a smaller epsilon, or coarser confidential variables"),
+    **dict.fromkeys(map(NAMES.__getitem__, GUESSES), f"a smaller epsilon{TRIED}, or coarser confidential variables"),
     **dict.fromkeys(map(NAMES.__getitem__, UNITS), "a smaller epsilon ([unit] epsilon sets it)"),
     **dict.fromkeys(("Risk", "Expected correct matches"), "a smaller epsilon, coarser keys, or fewer keys released"),
 }

@@ -48,13 +48,16 @@ def guess_ruled(rule: Rule, figures: PlanFigures) -> Ruled:
     told = {one.name: one for one in figures.guesses if one.name in known}
     if lacking := [name for name in names if name not in told]:
         return Ruled(RECORD_KNOWN, "not known", False, NO_FACTS.format(names=few(lacking)))
-    if rule.measure == "guess_gain":
-        values, before = {name: one.gain for name, one in told.items()}, max(one.most for one in told.values())
-    else:
-        is_sure = rule.measure == "sure_guesses"
-        values, before = {name: one.sure if is_sure else one.right for name, one in told.items()}, 1.0
+    values = {name: one.of(rule.measure) for name, one in told.items()}
+    before = max(one.most for one in told.values()) if rule.measure == "guess_gain" else 1.0
     most = max(values, key=lambda name: values[name])
     where = OPEN.format(name=most) if rule.measure == "guess_gain" and told[most].is_of_open else most
     after = f"{beside_limit(100 * values[most], 100 * rule.limit)}% ({where})"
     first = f"{beside_limit(100 * before, 100 * rule.limit)}% if unperturbed"
     return Ruled(first, after, values[most] <= rule.limit, apart)
+
+
+def broken_by(rule: Rule, figures: PlanFigures) -> list[str]:
+    """Return the confidential variables of which guesses are known, and beyond the limit of a rule."""
+    known = {one.name for one in facts_in(figures.risks)} & {*figures.confidential}
+    return [one.name for one in figures.guesses if one.name in known and one.of(rule.measure) > rule.limit]
