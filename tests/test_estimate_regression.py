@@ -358,8 +358,8 @@ def test_a_formula_that_cannot_be_read_is_refused_in_plain_text(formula):
 
 
 def test_a_table_in_place_of_the_formula_is_refused_without_its_values():
-    with pytest.raises(UsageError, match="the formula is no text; got Table; .* give the formula first") as caught:
-        regression(separated(), "y ~ a", Mechanism({"a": TransitionMatrix.identity(3)}, BOOK), "logistic")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="the formula is no text; got Table") as caught:
+        regression(separated(), "y ~ a", Mechanism({"a": TransitionMatrix.identity(3)}, BOOK), "logistic")
     assert len(str(caught.value)) < 200
 
 
