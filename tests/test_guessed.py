@@ -236,8 +236,8 @@ def test_what_the_keys_tell_already_hides_no_gain_of_the_others(tmp_path):
     (rule,) = check_policy(figures, policy(("guess_gain", 0.25))).verdicts
     assert not rule.is_met  # of all persons the record adds less than the limit
     assert best.right - best.without < 0.25
-    assert rule.before == f"{beside_limit(100 * (1 - without), 25)}% if unperturbed"
-    assert rule.after.endswith("% (cause, where keys do not tell it)")
+    assert rule.before == f"{beside_limit(100 * (1 - without), 25)} points if unperturbed"
+    assert rule.after.endswith(" points (cause, where keys do not tell it)")
     assert any("; of the persons whose keys do not tell it already (25 of 100): " in one for one in figures.guessed)
     page = tmp_path / "page.html"
     assert CliRunner().invoke(main, ["explain", str(tmp_path / "plan.toml"), "--decision", str(page)]).exit_code == 0

@@ -75,7 +75,9 @@ def test_the_best_guess_of_all_is_that_of_counting_by_hand(seed: int, by_size: f
 def test_it_is_said_inside_alone_in_hundreds() -> None:
     found = told(people(3, 0.6))
     (line,) = found.quiet
-    assert line.startswith("Beside this, of perturbed variables, unperturbed columns tell most of age: of 100 guesses ")
+    assert line.startswith(
+        "Beside this, of all perturbed variables, age is the one that unperturbed columns tell best: of 100 guesses "
+    )
     assert OF_SIZE in line
     assert line in found.inside
     assert line in found.brief

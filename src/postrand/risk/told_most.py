@@ -68,8 +68,8 @@ def in_line(one: PairReveal, *, beside: bool = False) -> str:
     """Return it in a line, of guesses in 100; ``beside``: findings say more of other columns.
 
     >>> in_line(PairReveal("age", "wgt, roof", 0.1, 0.0, 0.0, right=0.45, blind=0.39))  # doctest: +NORMALIZE_WHITESPACE
-    'Of perturbed variables, unperturbed columns tell most of age: of 100 guesses from wgt and roof about 45 are right,
-    without them about 39.'
+    'Of all perturbed variables, age is the one that unperturbed columns tell best: of 100
+    guesses from wgt and roof about 45 are right, without them about 39.'
     >>> in_line(PairReveal("age", "wgt", 0.0, 0.0, 0.0, right=0.392, blind=0.39), beside=True)
     'Beside this, no guess from unperturbed columns at a perturbed one is better by 1 in 100 than without them.'
     """
@@ -78,9 +78,9 @@ def in_line(one: PairReveal, *, beside: bool = False) -> str:
         text = f"{head}no guess from unperturbed columns at a perturbed one is better by 1 in 100 than without them."
     else:
         about = f"{one.perturbed} (the range)" if one.ranges else one.perturbed
-        text = f"{head}of perturbed variables, unperturbed columns tell most of {about}: of 100 guesses from "
-        text += f"{listed(one.clear.split(', '))} "
-        text += f"about {100 * one.right:.0f} are right, without them about {100 * one.blind:.0f}."
+        text = f"{head}of all perturbed variables, {about} is the one that unperturbed columns tell best: of 100 "
+        text += f"guesses from {listed(one.clear.split(', '))} about {100 * one.right:.0f} are right, without them "
+        text += f"about {100 * one.blind:.0f}."
     return text[0].upper() + text[1:]
 
 

@@ -158,6 +158,7 @@ def _guessed(one: Guess, both: Told | None, persons: str) -> str:
             text += f"{of_hundred(apart.without)} without, about {of_hundred(apart.right)} with"
         share = f"with the keys and the whole record somebody is more than {SURE:.0%} sure of about "
         alone = "" if apart is None else f"; from the keys alone, of {of_hundred(1 - apart.share)} of 100"
+        alone += ", because false values make some guesses less sure" * bool(apart and 1 - apart.share > both.sure)
         sure += [f"{share}{of_hundred(both.sure)} of 100 {persons}{alone}"] * (both.sure > 0)
     return f"{'. '.join([text, *filter(None, [capital('; '.join(sure))])])}."
 
@@ -185,8 +186,8 @@ def _sure(one: Guess) -> str:
     """Return how sure somebody can be of answers.
 
     >>> _sure(Guess("cause", 0.75, 0.72, (("heart", 0.619),), some_none=True))
-    '62% that it is heart, the surest answer (of who has none somebody can be surer)'
+    '62% that it is heart, the surest answer (that a person has none, somebody can be surer)'
     """
     text = ", ".join(f"{of_hundred(share, most=True)}% that it is {label}" for label, share in one.sure)
     text += ", the surest answer" * (len(one.sure) < TWO)
-    return text + " (of who has none somebody can be surer)" * one.some_none
+    return text + " (that a person has none, somebody can be surer)" * one.some_none

@@ -25,7 +25,7 @@ from postrand.workflow.larger import is_larger, reasons
 from postrand.workflow.near_misses import near_mean, near_share
 from postrand.workflow.policy_steps import NAMES, NO_LEDGER, NO_UNIT, UNITS, next_step
 from postrand.workflow.risk_left_out import is_informed
-from postrand.workflow.ruled_guesses import guess_ruled
+from postrand.workflow.ruled_guesses import POINTS, guess_ruled
 from postrand.workflow.ruled_tables import NAMED, tables_of, unknown
 
 NO_GUARANTEE = "no guarantee"
@@ -474,6 +474,8 @@ def _not_known(
 
 def _bound(rule: Rule) -> str:
     """Return the limit of a rule as the values beside it are shown: probabilities and shares in per cent."""
+    if rule.measure == "guess_gain":
+        return f"{100 * rule.limit:g}{POINTS}"
     is_share = rule.kind == "risk" or rule.measure in MEANS
     return f"{100 * rule.limit:g}%" if is_share else f"{rule.limit:g}"
 

@@ -16,6 +16,8 @@ OPEN = "{name}, where keys do not tell it"
 NO_FACTS = "it is not known what who knows the keys of a person guesses of {names}"
 RECORD_KNOWN = "100%"
 """What is guessed rightly by who knows the record of a person, where nothing is perturbed."""
+POINTS = " points"
+"""The unit of what is added to right guesses of 100: 10% could be a tenth more of them."""
 
 
 class Ruled(NamedTuple):
@@ -42,18 +44,21 @@ def guess_ruled(rule: Rule, figures: PlanFigures) -> Ruled:
     if not names:
         return Ruled("–", "–", True, "; ".join(filter(None, (NONE, apart))))
     clear = [name for name in names if name in figures.unperturbed]
+    is_gain = rule.measure == "guess_gain"
+    known_all = f"up to 100{POINTS}" if is_gain else RECORD_KNOWN
     if clear:
-        return Ruled(RECORD_KNOWN, RECORD_KNOWN, False, f"released unperturbed: {few(clear)}")
+        return Ruled(known_all, known_all, False, f"released unperturbed: {few(clear)}")
     known = {one.name for one in facts_in(figures.risks)}
     told = {one.name: one for one in figures.guesses if one.name in known}
     if lacking := [name for name in names if name not in told]:
-        return Ruled(RECORD_KNOWN, "not known", False, NO_FACTS.format(names=few(lacking)))
+        return Ruled(known_all, "not known", False, NO_FACTS.format(names=few(lacking)))
     values = {name: one.of(rule.measure) for name, one in told.items()}
-    before = max(one.most for one in told.values()) if rule.measure == "guess_gain" else 1.0
+    before = max(one.most for one in told.values()) if is_gain else 1.0
     most = max(values, key=lambda name: values[name])
-    where = OPEN.format(name=most) if rule.measure == "guess_gain" and told[most].is_of_open else most
-    after = f"{beside_limit(100 * values[most], 100 * rule.limit)}% ({where})"
-    first = f"{beside_limit(100 * before, 100 * rule.limit)}% if unperturbed"
+    where = OPEN.format(name=most) if is_gain and told[most].is_of_open else most
+    of = POINTS if is_gain else "%"
+    after = f"{beside_limit(100 * values[most], 100 * rule.limit)}{of} ({where})"
+    first = f"{beside_limit(100 * before, 100 * rule.limit)}{of} if unperturbed"
     return Ruled(first, after, values[most] <= rule.limit, apart)
 
 
