@@ -118,6 +118,25 @@ def test_the_dossier_of_a_release_says_what_explain_says_before_it(survey: Path,
     assert "analysts" not in json.dumps(data["claims"])
 
 
+def test_compare_tries_what_one_of_the_plans_names_on_all(survey: Path, tmp_path: Path) -> None:
+    plan = (survey / "work" / "plan.toml").read_text("utf-8")
+    (survey / "work" / "other.toml").write_text(
+        plan.replace('"mean pay by sex", ', "").replace('"mean pay by sex",', "")
+    )
+    places = [survey / "work" / name for name in ("plan.toml", "other.toml")]
+    assert [[str(one) for one in load_plan(place).analyses] for place in places] == [USES, USES[1:]]
+    done = call("compare", *places)
+    assert done.exit_code == 0, done.output
+    told = done.stdout.partition("What analysts name, in simulated releases\n")[2].partition("Settings that differ")[0]
+    lines = told.splitlines()
+    assert [lines[0], lines[3]] == ["plan.toml", "other.toml"]
+    of_kind = [USES[1], USES[0]]  # tables stand first
+    assert all(line.startswith(f"- {use}: ") for line, use in zip(lines[1:3] + lines[4:6], of_kind * 2, strict=True))
+    assert lines[6].startswith("Met, of what is asked by name: ")
+    data = json.loads(call("compare", *places, "--json").stdout)
+    assert [len(one["named"]) for one in data["plans"]] == [3, 3]
+
+
 def test_what_the_plan_does_not_release_is_not_met_and_stops_no_release(survey: Path, tmp_path: Path) -> None:
     """Who drops a column later learns what analysts lose by it, and decides."""
     work = tmp_path / "work"

@@ -29,7 +29,7 @@ _ALSO = click.option(
 @_FRACTION
 @_ALSO
 def compare(plans: tuple[Path, ...], fraction: float | None, known_also: str | None) -> Result:
-    """Show two or more plans side by side: claims, risk, worth of tables, settings.
+    """Show two or more plans side by side: claims, risk, worth of tables, what analysts name, settings.
 
     A folder that 'postrand suppress' wrote can stand among them: it is measured by the file and keys of the first plan.
     Nothing is released. The answer is computed from the confidential file: keep it internal. What other levels of

@@ -14,6 +14,7 @@ from postrand.alternatives.claims import Claims
 from postrand.codebook import Codebook, Variable
 from postrand.errors import DataError, UsageError, sentence
 from postrand.plan import Plan
+from postrand.plan.analyses import Model
 from postrand.report.table_worth import TableWorth, pairs_of
 from postrand.risk.cells import FloatArray, KeyCodes
 from postrand.risk.exposure import TrueFile
@@ -23,7 +24,7 @@ from postrand.workflow.comparison import PlanFigures
 from postrand.workflow.comparison_risk import RiskFigure, class_figures, exposure_figures
 from postrand.workflow.file_goal import solved
 from postrand.workflow.known import Known
-from postrand.workflow.plan_figures import figures_of
+from postrand.workflow.plan_figures import measured
 from postrand.workflow.plan_settings import RECODE_OF
 from postrand.workflow.side_by_side import NONE, PlanComparison
 
@@ -46,6 +47,8 @@ KNOWN = (
 def compared(places: Sequence[Plan | Path], names: Sequence[str], fraction: float | None = None) -> PlanComparison:
     """Return plans and folders of ``suppress`` side by side; folders are measured by the file of the first plan.
 
+    What a plan says that analysts name (``[analysts]``) is tried of all plans.
+
     Raises
     ------
     UsageError
@@ -62,15 +65,21 @@ def compared(places: Sequence[Plan | Path], names: Sequence[str], fraction: floa
     folders = {place: checked(place) for place in places if isinstance(place, Path)}
     plan = places[first]
     assert isinstance(plan, Plan)
-    beside = _Beside.of(plan, names[first], fraction) if folders else None
+    named = list(dict.fromkeys(model for one in places if isinstance(one, Plan) for model in one.analyses))
+    beside = _Beside.of(plan, names[first], fraction, named) if folders else None
 
     def figures(place: Plan | Path, name: str) -> PlanFigures:
         if isinstance(place, Plan) and (beside is None or place is not plan):
-            return figures_of(place, fraction=fraction, name=name)
+            return measured(place, fraction=fraction, name=name, named=_of(place, named))[0]
         assert beside is not None
         return beside.figures if isinstance(place, Plan) else beside.suppressed(*folders[place], name)
 
     return PlanComparison(tuple(figures(place, name) for place, name in zip(places, names, strict=True)))
+
+
+def _of(plan: Plan, named: Sequence[Model]) -> list[Model]:
+    """Return the analyses that a plan can be asked for: those whose columns its codebook has."""
+    return [model for model in named if all(name in plan.codebook for name in model.table)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,10 +93,10 @@ class _Beside:
     fraction: float | None
 
     @classmethod
-    def of(cls, plan: Plan, name: str, fraction: float | None) -> _Beside:
+    def of(cls, plan: Plan, name: str, fraction: float | None, named: Sequence[Model]) -> _Beside:
         plan, fraction = solved(plan), plan.share(fraction)
         known = Known.of(plan, dossier=True)
-        figures = figures_of(plan, known, fraction=fraction, name=name)
+        figures = measured(plan, known, fraction=fraction, name=name, named=_of(plan, named))[0]
         truth = TrueFile.read(known.held, plan.codebook, fraction, whole=known.beside)
         return cls(figures, known.source, plan.codebook, truth, fraction)
 

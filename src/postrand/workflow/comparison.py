@@ -314,6 +314,7 @@ class PlanFigures:
                 "with_the_file": [one.to_dict() for one in self.own],
                 **({"little": self.little} if self.little else {}),
             },
+            **({"named": list(self.named)} if self.named else {}),
             "settings": dict(self.settings),
             "unperturbed": list(self.unperturbed),
             "how_each_column_leaves": [one.to_dict() for one in self.ways],

@@ -150,6 +150,10 @@ class Fits:
         >>> print(Fits(5000, 10, 7, (2.0,), kind="mean", without=("low",)))  # doctest: +NORMALIZE_WHITESPACE
         every group has an interval in 7 of 10 simulated releases, with standard errors 2 times those of the
         file as it is; often without one: low
+        >>> print(Fits(5000, 10, 7, (2.0, 30.0), kind="mean", without=("low", "high")))
+        ... # doctest: +NORMALIZE_WHITESPACE
+        every group has an interval in 7 of 10 simulated releases, with standard errors 2 to 30 times those of the
+        file as it is: of the 2 with one in some of them 1 of little use; often without one: low, high
         >>> print(Fits(5000, 10, 10, (1.5, 20.0, 3.0)))  # doctest: +NORMALIZE_WHITESPACE
         fitted in 10 of 10 simulated releases, with standard errors 1.5 to 20 times those of the file as it is: 1 of 3
         of little use
@@ -161,7 +165,12 @@ class Fits:
             text += f", with standard errors {low if low == high else f'{low} to {high}'} times those of the "
             text += f"{self._file}{self._spread()}"
             many, poor = len(self.ratios), sum(self._little)
-            text += f": {f'{poor} of {many} ' * (poor < many)}of little use" * bool(poor)
+            of = (
+                f"of the {many} with one in some of them {poor} "
+                if self.without
+                else f"{poor} of {many} " * (poor < many)
+            )
+            text += f": {of}of little use" * bool(poor)
         text += self._effects() + f"; {self.recoded}" * bool(self.changed)
         has = "has" if self.none == 1 else "have"
         text += f"; {self.none} more {has} none in the {self._file}" * bool(self.none)

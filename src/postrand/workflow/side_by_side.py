@@ -87,11 +87,21 @@ class PlanComparison:
                         t.why for p in self.plans for t in p.tables if t.why and not t.has_no_estimate
                     )
                 ),
+                *self._named(),
                 "",
                 "Settings that differ",
                 *(line for name, texts in self.differing for line in _setting(name, names, texts)),
             ]
         )
+
+    def _named(self) -> Iterator[str]:
+        """Yield what is told of the analyses that plans name, plan by plan, and last when one is met."""
+        held = [plan for plan in self.plans if plan.named]
+        if held:
+            yield from ("", "What analysts name, in simulated releases")
+        for plan in held:
+            yield from (plan.name, *(f"- {text}" for text in plan.named[:-1]))
+        yield from dict.fromkeys(plan.named[-1] for plan in held)
 
     def _same_claims(self) -> Iterator[str]:
         """Yield in what plans differ that have a claim in the same words: the words alone tell no difference."""
