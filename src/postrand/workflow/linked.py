@@ -16,6 +16,7 @@ from postrand.plan.weighing import looks_carried
 from postrand.risk.linked import Column, Link, columns_of, gathered, links
 from postrand.risk.sample import Sampled
 from postrand.workflow.linked_rules import rules_of, values_of
+from postrand.workflow.missing_links import missing_links
 
 MAX_JOINT = 2_000
 """Cells of a joint block that is proposed."""
@@ -66,6 +67,9 @@ def proposed(
     for link, action in decided.items():
         if action:
             notes.setdefault(link.variables[-1], []).append(_text(action, link, perturbed))
+    absent = [(name, text) for name, text in missing_links(columns, drafts, sample, perturbed) if name not in dropped]
+    for name, text in absent:
+        notes.setdefault(name, []).append(text)
     made = tuple(_with(draft, notes.get(draft["name"], []), draft["name"] in dropped) for draft in drafts)
     groups = [facts[link] for link, action in decided.items() if action == "joint"]
     joint = _merged([{_root(n, parent) if n in dropped else n for n in group} for group in groups], list(sizes))
@@ -79,6 +83,7 @@ def proposed(
             lambda link: bool({*link.variables} & {*perturbed}),
         )
     )
+    told += tuple(text for _, text in absent)
     return Proposed(made, tuple(joint), told, _rules(found, columns, sample, drafts, joint), tuple(found))
 
 
