@@ -286,9 +286,8 @@ def rounded(weights: NDArray[np.float64], groups: Mapping[str, Codes], now: int 
     """Return the least rounding to 1, 2 or 5 times a power of ten that leaves at most ``FEW`` values.
 
     Or else the largest at which no weight becomes 0 and no total changes by more than ``_PROPOSED``; None where none
-    makes fewer values. Totals are those of all
-    records, and of each of the ``groups`` that at least 50 records are in. ``now``: so many values are left by the
-    rounding that is there, and another must leave fewer.
+    makes fewer values. Totals are those of all records, and of each of the ``groups`` that at least 50 records are in.
+    ``now``: so many values are left by the rounding that is there, and another must leave fewer.
 
     >>> found = rounded(np.repeat(np.arange(100.0, 200.0), 3), {})
     >>> found.base, found.after, found.total < 0.01
