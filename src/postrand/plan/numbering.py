@@ -49,7 +49,7 @@ _UNIT_WORDS = (
 _NUMBER_WORDS = "id|no|nr|num|number|identifier|identification|identification number|nummer|numero"
 _NAMED_AFTER = re.compile(
     f"(?P<unit>{_UNIT_WORDS})_?(id|no|nr|num|number|nummer|code)?"
-    f"|(id|no|nr|num|number|numero|nummer|n)_(?P<behind>{_UNIT_WORDS})"
+    f"|(id|no|nr|num|number|numero|nummer)_(?P<behind>{_UNIT_WORDS})"
 )
 """Names of columns that are a person or a household, alone or beside a number; not "patients", a count."""
 _LABELLED = re.compile(
