@@ -89,15 +89,18 @@ def test_completed_files_are_named_where_they_can_be_had(of_members, shared):
     names = tuple("abcd")
     subset = SimpleNamespace(variables=names, probability=1.0)
     split = SimpleNamespace(variables=names, subsets=[subset], of_members=of_members)
-    (said,) = of_three(SimpleNamespace(split=split, shared=shared, units=None), 1_000)
+    (said,) = of_three(SimpleNamespace(split=split, blocks=(), shared=shared, units=None), 1_000)
     assert said.endswith("; completed files have all together") == (not (of_members or shared))
+
+
+def split_of(*sets):
+    return [SimpleNamespace(variables=tuple(one), probability=1 / len(sets)) for one in sets]
 
 
 def test_the_sets_of_a_split_that_show_three_variables_are_named_where_they_are_few():
     def said(*sets: str) -> str:
-        subsets = [SimpleNamespace(variables=tuple(one), probability=1 / len(sets)) for one in sets]
-        split = SimpleNamespace(variables=tuple("abcdefghi"), subsets=subsets, of_members=True)
-        return of_three(SimpleNamespace(split=split, shared=False, units=None), 1_000)[0]
+        split = SimpleNamespace(variables=tuple("abcdefghi"), subsets=split_of(*sets), of_members=True)
+        return of_three(SimpleNamespace(split=split, blocks=(), shared=False, units=None), 1_000)[0]
 
     few = said("cba", "ab", "bcde", "bcd", "hi")
     assert "are shown together by at most about 40% of the members that are drawn, and some three by none" in few
@@ -107,6 +110,11 @@ def test_the_sets_of_a_split_that_show_three_variables_are_named_where_they_are_
     assert "(" not in said("abcdefghi")  # every three are shown
     rare = SimpleNamespace(variables=tuple("acd"), probability=0.0001)
     split = SimpleNamespace(variables=tuple("abcd"), subsets=[rare], of_members=False)
-    (told,) = of_three(SimpleNamespace(split=split, shared=True, units=None), 1_000)
+    (told,) = of_three(SimpleNamespace(split=split, blocks=(), shared=True, units=None), 1_000)
     assert "by no record" not in told  # it depends on the draw
     assert said("ab", "cd").endswith("together by no record; tables and regressions with three are refused")
+    beside = SimpleNamespace(variables=("pay",))  # a block, which every record shows
+    pairs = SimpleNamespace(variables=tuple("abcd"), subsets=split_of("ab", "cd"), of_members=True)
+    (told,) = of_three(SimpleNamespace(split=pairs, blocks=(beside,), shared=False, units=None), 1_000)
+    assert told.startswith("three variables of the split are shown together by no record; tables and regressions with")
+    assert told.endswith("three of them are refused")
