@@ -35,8 +35,8 @@ slow: env  ## measure which tests `make fast` leaves out, and note them in tests
 coverage: env  ## run the fast tests, and say which lines they do not reach; fails below 95 % (pyproject.toml)
 	$(BIN)/pytest -n 2 --dist loadgroup $(FAST) --cov --cov-report=term-missing
 
-lowest: env  ## as `make coverage`, with the lowest versions that pyproject.toml allows: CI runs these tests once
-	$(call tested_with,$(LOWEST),lowest-direct,--cov --cov-report=term-missing)
+lowest: env  ## run the fast tests with the lowest versions that pyproject.toml allows
+	$(call tested_with,$(LOWEST),lowest-direct)
 
 newest: env  ## run the fast tests with the newest versions that there are today
 	$(call tested_with,$(NEWEST),highest)
@@ -47,7 +47,7 @@ define tested_with
 	$(BIN)/uv pip install --quiet --python $(1) -r $(1)/versions.txt
 	$(BIN)/uv pip install --quiet --python $(1) --no-deps --editable .
 	find src tests -name '*.nb[ic]' -delete  # compiled loops of another numba: two processes at once can load them
-	$(1)/bin/pytest -n 2 --dist loadgroup -p no:cacheprovider $(FAST) $(3)
+	$(1)/bin/pytest -n 2 --dist loadgroup -p no:cacheprovider $(FAST)
 endef
 
 # The time of the last commit, so that the same sources give the same bytes, whenever and in whatever folder.

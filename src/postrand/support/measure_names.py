@@ -43,7 +43,7 @@ LEARNS = (
 """Which side the figures of the informed attacker are on; every page that shows them after a plan says it."""
 OF_TWO = (
     f"{_KNOWS}. Two are computed: one learns from the release how frequent keys are, one has the keys of all; each "
-    "figure after the plan is the larger of the two."
+    "figure after the plan is the larger one."
 )
 """The same where both knowledges were tried."""
 LARGEST = (
