@@ -1,6 +1,7 @@
 """The demo: real microdata from a dependency, protected and recovered."""
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -112,8 +113,7 @@ def test_the_two_sheets_to_sign_fit_on_a4_and_on_us_letter(demo, tmp_path):
     certificate = certify(Mechanism([Block((v.name,), randomised_response(2, 1.0)) for v in book.variables], book))
     rules = (Verdict("a rule of a measure " * 3, "at most 1 for all", "2", "3 and so on", False),) * 9
     full = [demo[0] / "dossier" / "decision.html"]
-    each = ((5, 3, True), (5, 12, False), (60, 3, False), (60, 12, True))  # every pair of two of them
-    for many, (ways, measures, private) in enumerate(each):
+    for many, (ways, measures, private) in enumerate(itertools.product((5, 60), (3, 12), (True, False))):
         risks = LONG.risks[:measures]
         plan = dataclasses.replace(LONG, ways=tuple(w for w in LONG.ways if int(w.name[-2:].strip("_")) < ways))
         plan = dataclasses.replace(plan, risks=risks, unit_epsilon={"household": 5.0}, unit_records={"household": 5})

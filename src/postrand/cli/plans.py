@@ -121,12 +121,6 @@ def _loaded(path: Path, known_also: str | None) -> Any:
     return knowing(load_plan(path), names(known_also)) if known_also else load_plan(path)
 
 
-def _figures(plan: Any, fraction: float | None, name: str) -> Any:
-    from postrand.workflow.plan_figures import figures_of
-
-    return figures_of(plan, fraction=fraction, name=name)
-
-
 def _names(paths: Sequence[Path]) -> list[str]:
     """Return the files' names, with their folders where two are alike."""
     names = [path.name for path in paths]

@@ -182,11 +182,8 @@ def too_many(unit: str, column: str, most: int, largest: int) -> str:
     option = _OPTION[unit]
     step = 5 if largest <= 50 else 10 ** (len(str(largest)) - 1)
     enough = -(-largest // step) * step
-    to = (
-        f" to a public bound, such as {enough}, which no {unit} of the records read exceeds"
-        if enough <= MAX_RECORDS
-        else ""
-    )
+    to = f" to a public bound, such as {enough}, which no {unit} of the records read exceeds"
+    to *= enough <= MAX_RECORDS
     fix = f"raise {option}{to} (levels of a {unit} rise with it), or correct the numbers of {unit}s"
     what = f"a {unit} has more records than the plan allows"
     return sentence(what, where=column, wanted=f"{option} = {most}", fix=fix)

@@ -134,11 +134,8 @@ def may_link(codebook: Codebook, named: Collection[str] = ()) -> tuple[str, ...]
 
     A column that is named like one of households is one of these too where a plan takes it for one of persons.
     """
-    other = {v.name for v in codebook.variables if v.role == "record_key" or v.name in named}
-    taken = {
-        name for name in other if numbers_households(name) and codebook[name].role not in ("household", "record_key")
-    }
-    held = [v for v in codebook.variables if v.name not in other - taken]
+    held = [v for v in codebook.variables if v.role != "record_key"]
+    held = [v for v in held if v.name not in named or (v.role != "household" and numbers_households(v.name))]
     return tuple(v.name for v in held if is_number_of(v.name, v.categories, v.labels, v.label))
 
 

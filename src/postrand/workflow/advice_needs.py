@@ -319,10 +319,8 @@ def _limit(text: str, problems: list[str]) -> Limit | None:
         problems.append(sentence(what, where=f"the limit {text!r}", fix=fix))
         return None
     if name in MEASURES and name not in MEANINGS:
-        what, fix = (
-            f"{name!r} is a rule of a policy, and no limit",
-            "write it into a policy file, and give it: --policy",
-        )
+        what = f"{name!r} is a rule of a policy, and no limit"
+        fix = "write it into a policy file, and give it: --policy"
         problems.append(sentence(what, where=f"the limit {text!r}", wanted=", ".join(MEANINGS), fix=fix))
         return None
     if name not in MEANINGS:

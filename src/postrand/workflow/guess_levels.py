@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from postrand.errors import PostrandError
 from postrand.mechanism import Mechanism
@@ -28,7 +24,7 @@ from postrand.workflow.plan_figures import figures_of
 from postrand.workflow.planned import mechanism_of
 from postrand.workflow.policy_check import PolicyCheck, check_policy
 from postrand.workflow.policy_steps import TRIED
-from postrand.workflow.ruled_guesses import broken_by
+from postrand.workflow.ruled_guesses import beyond_limit
 
 LEVELS = (*(n / 10 for n in range(1, 20)), *(n / 4 for n in range(8, 20)), *range(5, 21))
 """The levels of a block, or of a split, that are tried."""
@@ -52,7 +48,7 @@ def with_levels(figures: PlanFigures, known: Known, fraction: float | None = Non
     policy = known.plan.policy
     assert policy is not None
     page = check_policy(figures, policy)
-    broken = {n: broken_by(rule, figures) for n, rule in enumerate(policy.rules) if rule.measure in GUESSES}
+    broken = {n: beyond_limit(rule, figures) for n, rule in enumerate(policy.rules) if rule.measure in GUESSES}
     if not any(broken.values()):
         return page
     tries, verdicts = _Tries(known, known.plan.share(fraction)), list(page.verdicts)
@@ -144,8 +140,4 @@ class _Tries:
 
     def _told(self, mechanism: Mechanism) -> tuple[Told, ...]:
         facts = () if self.truth is None else self.truth.told_facts(mechanism)
-        return best_guesses(guesses(mechanism, self.plan.codebook, self._law), facts)
-
-    def _law(self, name: str) -> NDArray[np.float64] | None:
-        counts = self.known.table((name,)).dense().astype(np.float64)
-        return counts / counts.sum() if math.isfinite(counts.sum()) and counts.sum() > 0 else None
+        return best_guesses(guesses(mechanism, self.plan.codebook, lambda name: self.known.shares((name,))), facts)

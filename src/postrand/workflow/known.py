@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from postrand import formats
 from postrand.codebook import Codebook
@@ -136,6 +138,11 @@ class Known:
             return self.engine.count(self.source, self.plan.codebook, names)
         found: ContingencyTable = self.answers[want]
         return found if found.variables == tuple(names) else found.project(names)
+
+    def shares(self, names: Sequence[str]) -> NDArray[np.float64] | None:
+        """Return how frequent combinations of these variables are among all; None where no record has them."""
+        counts = self.table(names).dense().astype(np.float64)
+        return counts / counts.sum() if counts.sum() > 0 else None
 
     def household_sizes(self, records: int) -> dict[int, int] | None:
         """Return how many households of a file of so many records have each size; None where they were not asked.

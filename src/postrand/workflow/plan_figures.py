@@ -6,9 +6,6 @@ import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
 from postrand.certification import Certificate, certify
 from postrand.certification.plain_words import plain_claims
 from postrand.codebook.variable import RELEASED_ROLES
@@ -137,10 +134,6 @@ def computed(
     first = known.table(plan.perturbed[:1]) if plan.perturbed else None
     records = 0 if first is None else int(first.total + first.omitted)
 
-    def law(variables: Sequence[str]) -> NDArray[np.float64] | None:
-        counts = known.table(variables).dense().astype(np.float64)
-        return counts / counts.sum() if counts.sum() > 0 else None
-
     houses = known.household_sizes(records)
     asked = ([(n,) for n in names], pairs_of(names, plan.codebook), crossed_of(names, plan.unperturbed, plan.codebook))
     one_way, two_way, crossed = (table_worth(mechanism, tables, records, EQUAL, houses) for tables in asked)
@@ -150,7 +143,7 @@ def computed(
     moves = tuple(f"{one.sentence}." for one in moved)
     unit = () if plan.unit is None else (plan.unit.household, plan.unit.person)
     words, person = persons_of(plan)
-    held = guesses(mechanism, plan.codebook, lambda name: law((name,)))
+    held = guesses(mechanism, plan.codebook, lambda name: known.shares((name,)))
     uncounted = tuple(v.name for v in plan.codebook.with_role("key") if not v.is_categorical)
     risks = not_counted(risks, uncounted)
     return PlanFigures(
@@ -168,7 +161,7 @@ def computed(
         two_way=two_way,
         two_left=left_pairs(names, plan.codebook, records),
         crossed=crossed,
-        own=table_worth(mechanism, list(itertools.chain(*asked)), records, Assumed("file", law), houses),
+        own=table_worth(mechanism, list(itertools.chain(*asked)), records, Assumed("file", known.shares), houses),
         settings=tuple(settings_of(plan, mechanism)),
         of_three=of_three(mechanism, records),
         unperturbed=tuple(one.name for one in ways if one.way in ("recoded", "as it is")),
@@ -191,7 +184,7 @@ def computed(
         guesses=best_guesses(held, facts_in(risks)),
         perturbed_other=tuple(v.name for v in plan.codebook.with_role("other") if v.name in names),
         swallowed=() if told is None else tuple(one.sentence for one in told.found if one.code == "swallowed"),
-        small=small_groups(mechanism, records, law, houses) if records >= LEAST_RECORDS else "",
+        small=small_groups(mechanism, records, known.shares, houses) if records >= LEAST_RECORDS else "",
         dropped=tuple(one.name for one in plan.codebook.with_role("drop")),
         lacking=() if plan.codebook.survey is None else plan.codebook.survey.lacking,
         in_part=() if told is None else in_part(told, keys),

@@ -62,7 +62,7 @@ def guess_ruled(rule: Rule, figures: PlanFigures) -> Ruled:
     return Ruled(first, after, values[most] <= rule.limit, apart)
 
 
-def broken_by(rule: Rule, figures: PlanFigures) -> list[str]:
+def beyond_limit(rule: Rule, figures: PlanFigures) -> list[str]:
     """Return the confidential variables of which guesses are known, and beyond the limit of a rule."""
     known = {one.name for one in facts_in(figures.risks)} & {*figures.confidential}
     return [one.name for one in figures.guesses if one.name in known and one.of(rule.measure) > rule.limit]
